@@ -130,6 +130,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("torchvision"):
                 item.add_marker(pytest.mark.skip(reason="torchvision is not installed"))
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)  # of two others, the order stays
     if not (config.getoption("quick") or config.getoption("touching_torch")):
         return
     kept = _quick(items)

@@ -8,6 +8,7 @@ from attack.campaigns import killed_saves
 from opbridge.save import replacing
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_old_model_or_the_new_one_loads():
     done = killed_saves.run(60, seed=1, most=20)

@@ -10,6 +10,7 @@ from attack.campaigns import hostile_texts
 from opbridge.kernels import aten
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_texts_that_are_mutated_reach_new_code_and_end_nothing():
     found = hostile_texts.run(5, seed=3)

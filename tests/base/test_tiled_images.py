@@ -218,6 +218,7 @@ class _Chosen(torch.nn.Module):
         return x[:height, :width], torch.tensor([height, width])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_they_are_exported_for_any_number_of_images(tmp_path):
     kind, settings = _PACKING["LLaVA-OneVision"]  # LLaVA-NeXT takes lists of features so too, and scales nothing

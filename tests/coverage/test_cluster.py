@@ -102,6 +102,7 @@ def _descendants(process: int) -> list[int]:
     return found[1:]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_two_nodes_one_of_which_is_killed(tmp_path):
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'opbridge[ray]'")

@@ -121,6 +121,7 @@ def _hears_ctrl_c():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_ctrl_c_on_the_command_line(tmp_path, capsys):
     path = tmp_path / "results.json"

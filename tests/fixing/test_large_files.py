@@ -70,6 +70,7 @@ def _said(code: str, *arguments: str) -> object:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_file_is_linted_repaired_and_converted_in_little_memory(folder):
     made = onnx.parser.parse_model(

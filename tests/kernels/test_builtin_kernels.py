@@ -95,6 +95,7 @@ def test_what_does_not_fit_is_refused(kernels: Kernels, refused: Refused) -> Non
     kernels.check_refused(refused)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sanitizers_are_silent(family: str) -> None:

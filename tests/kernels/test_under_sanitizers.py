@@ -50,6 +50,7 @@ WRONG = {
 
 
 # The libraries of the sanitizers are loaded before Python by LD_PRELOAD, which Linux has.
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the runtimes of the sanitizers are found as on Linux")
 @pytest.mark.parametrize("sanitizer", WRONG)

@@ -19,6 +19,7 @@ def _exported(name: str) -> tuple[torch.nn.Module, opbridge.Program]:
     return model, opbridge.export(model, ([image(3)],), verify=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [each for each in DETECTORS if each != "fasterrcnn"])  # a part of the next two
 def test_other_images_and_one_in_which_nothing_is_found(name):
     model, program = _exported(name)

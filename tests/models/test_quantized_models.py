@@ -227,6 +227,7 @@ EAGER = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TORCHAO)
 def test_torchao(name, tmp_path):
     pytest.importorskip("torchao", reason="it quantises these models")

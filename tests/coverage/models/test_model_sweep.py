@@ -32,6 +32,7 @@ def outcomes(found):
     return {each["model"]: each["outcome"] for each in found.models}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_crash_a_hang_or_too_much_memory_costs_its_model_only(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -145,6 +146,7 @@ def test_a_sweep_of_a_shard():
     assert found.document["settings"]["shard"] == "2/3" and 0 < len(found.models) < len(names)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_a_sweep_that_is_killed(tmp_path, number):
