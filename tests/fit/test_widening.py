@@ -35,3 +35,88 @@ def test_outputs_that_are_read_stay():
     program = assert_matches(torch.nn.MaxPool2d(2, return_indices=True), torch.randn(1, 1, 4, 4))
     pools = [node for node in program.model.graph if node.op_type == "MaxPool"]
     assert any(len(pool.outputs) == 2 for pool in pools)
+
+
+def _operators(program) -> list[str]:
+    return [node.op_type for node in program.model.graph]
+
+
+class _Layers(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution, self.norm = torch.nn.Conv2d(2, 3, 3), torch.nn.LayerNorm(3)
+        self.linear = torch.nn.Linear(3, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.convolution(x)).flatten(2).transpose(1, 2)
+        return torch.softmax(self.linear(self.norm(x)), -1).sum(1)
+
+
+@pytest.fixture(scope="module")
+def layers():
+    torch.manual_seed(5)
+    return _Layers().eval()
+
+
+@pytest.mark.parametrize("target", [None, "cuda", "tensorrt", "openvino"])
+def test_float16_stays_in_the_file(layers, target):
+    program = opbridge.export(layers.half(), (torch.randn(2, 2, 5, 5).half(),), target=target, dynamic_shapes="batch")
+    assert program.verification.ok
+    assert "Cast" not in _operators(program)
+    assert not any("float32" in note for note in program.plan.notes)
+
+
+@pytest.mark.parametrize("target", ["tensorrt", "openvino"])
+def test_bfloat16_stays_for_a_target_that_takes_it(layers, target):
+    model = layers if target == "tensorrt" else torch.nn.Sequential(layers.convolution, torch.nn.ReLU())
+    program = opbridge.export(model.bfloat16(), (torch.randn(2, 2, 5, 5).bfloat16(),), target=target)
+    assert program.verification.ok
+    assert "Cast" not in _operators(program)
+    assert any("run in float32" in note for note in program.verification.notes)
+
+
+def test_bfloat16_is_widened_for_the_cpu_and_the_plan_says_so(layers):
+    program = opbridge.export(layers.bfloat16(), (torch.randn(2, 2, 5, 5).bfloat16(),))
+    assert program.verification.ok
+    (note,) = [note for note in program.plan.notes if "bfloat16" in note]
+    assert "compute in float32" in note and '"tensorrt" or "openvino"' in note
+    assert not any("were run in float32" in note for note in program.verification.notes)
+
+
+def test_nodes_that_a_provider_lacks_are_widened_where_the_cpu_would_compute_them():
+    # CUDA's table of 1.28 has TopK of float types up to float32 and float16.
+    program = opbridge.export(lambda x: (x + x).topk(2).values, (torch.randn(3, 4).bfloat16(),), target="cuda:1.28")
+    assert program.verification.ok
+    (top,) = [node for node in program.model.graph if node.op_type == "TopK"]
+    (add,) = [node for node in program.model.graph if node.op_type == "Add"]
+    assert (str(add.inputs[0].dtype), str(top.inputs[0].dtype)) == ("BFLOAT16", "FLOAT")
+
+
+@pytest.mark.parametrize(("types", "casts"), [('["bfloat16"]', False), ('["float16"]', True)])
+def test_a_target_of_the_user_says_which_types_it_takes(types, casts, tmp_path):
+    path = tmp_path / "chip.toml"
+    path.write_text(
+        f'versions = ["1.0"]\n[[fact]]\nkind = "narrow"\ntypes = {types}\nsource = "published: the manual"\n', "utf-8"
+    )
+    program = opbridge.export(lambda x: x + x, (torch.randn(3).bfloat16(),), target=str(path))
+    assert program.verification.ok
+    assert ("Cast" in _operators(program)) == casts
+
+
+def test_an_opset_that_was_asked_for_stays(layers):
+    program = opbridge.export(
+        layers.bfloat16(), (torch.randn(2, 2, 5, 5).bfloat16(),), target="tensorrt", opset_version=19
+    )
+    assert program.model.graph.opset_imports[""] == 19
+    assert program.verification.ok
+
+
+def test_the_default_opset_is_kept_where_the_newer_one_lacks_kernels():
+    torchvision = pytest.importorskip("torchvision")
+    boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0]])
+    program = opbridge.export(
+        lambda x, b: (torchvision.ops.roi_align(x.float(), [b], 2), x * 2),
+        (torch.randn(1, 2, 8, 8).bfloat16(), boxes),
+        target="openvino",
+    )
+    assert program.verification.ok

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import onnx_ir as ir
@@ -35,5 +36,11 @@ def fit(
         weight_layouts.store_as_used(model)
         if quantized_weights.arrange(model):
             passes.RemoveUnusedNodesPass()(model)
-        problems = {operator: Problem(reason) for operator, reason in widening.widen(model, target).items()}
+        widened = widening.widen(model, target)
+        problems = {operator: Problem(reason) for operator, reason in widened.problems.items()}
+        plan = dataclasses.replace(plan, notes=_with(plan.notes, widening.note(widened, target)))
     return plan, problems
+
+
+def _with(notes: tuple[str, ...], note: str) -> tuple[str, ...]:
+    return notes if not note or note in notes else (*notes, note)

@@ -6,21 +6,27 @@ The installed ONNX Runtime runs every model that is exported, whatever its targe
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from opbridge.errors import UsageError
-from opbridge.fit.integer_products import keep_products
-from opbridge.fit.padded_pools import keep_apart
-from opbridge.fit.scaled_products import keep_exact
+from opbridge.fit import integer_products, padded_pools, scaled_products, transposed_products
+from opbridge.onnx import opsets
+from opbridge.onnx.wider_types import Kernels
 from opbridge.targets import Opsets, onnxruntime
 from opbridge.targets import Target as Limits
 from opbridge.targets import find_target as find_limits
+from opbridge.targets.facts import Narrow
 from opbridge.targets.provided import checked, is_provided
 
 __all__ = ["Target", "find_target"]
+
+
+_NO_LIMIT = 1 << 31
+_OF_BFLOAT16 = {"T": "tensor(bfloat16)"}
 
 
 @dataclass(frozen=True)
@@ -30,10 +36,7 @@ class Target:
     Attributes:
         name: The name of the runtime that proves the model.
         version: Its version.
-        opset: The opset that the model is built for.
-        newest: The newest opset of which the runtime has all kernels that it has for older ones.
-        lacks_kernel: Whether the runtime has no kernel for a standard operator with given types: (operator, opset, type
-            variable of the schema -> type as in "tensor(float)").
+        kernels: Its kernels for standard operators, at the opset that the model is built for.
         has_operator: Whether the runtime itself has an operator of a domain other than ONNX's: (domain, operator).
         correct: Rewrites, in place, nodes that the runtime computes wrongly, or not with the kernels that it has.
         limits: What the model is to run on, where that is another runtime, with what it does not take.
@@ -42,13 +45,32 @@ class Target:
 
     name: str
     version: str
-    opset: int
-    newest: int
-    lacks_kernel: Callable[[str, int, dict[str, str]], bool]
+    kernels: Kernels
     has_operator: Callable[[str, str], bool]
     correct: Callable[[ir.Model], None]
     limits: Limits | None = None
     provided: tuple[str, ...] = ()
+
+    @property
+    def opset(self) -> int:
+        """The opset that the model is built for."""
+        return self.kernels.opset
+
+    def at(self, opset: int) -> Target:
+        """The same target, for models of another opset."""
+        return dataclasses.replace(self, kernels=dataclasses.replace(self.kernels, opset=opset))
+
+    def for_bfloat16(self) -> Target:
+        """The same target, for models of bfloat16: at an opset whose convolutions and pools are defined for it.
+
+        That is where the target takes bfloat16 and that opset; ONNX Runtime only proves the model.
+        """
+        limits = self.limits
+        if limits is None or not any("bfloat16" in each.types for each in limits.of_kind(Narrow)):
+            return self
+        newest = min(onnxruntime.newest_opset(), limits.opsets.newest if limits.opsets is not None else _NO_LIMIT)
+        wanted = (each for each in range(self.opset, newest + 1) if opsets.allows("Conv", each, _OF_BFLOAT16))
+        return self.at(next(wanted, self.opset))
 
     def provides(self, domain: str, op_type: str) -> bool:
         """Whether the user states that the target has an operator."""
@@ -90,14 +112,13 @@ def find_target(name: str | None, opset: int | None, provides: str | Sequence[st
             f"opset_version={chosen} is not supported: {limits} supports opset {taken.oldest} to {taken.newest} "
             f"({taken.source}). Leave it out to use the newest one, or choose another target."
         )
+    kernels = onnxruntime.kernels(chosen)
     return Target(
         onnxruntime.NAME,
         onnxruntime.version(),
-        chosen,
-        default,
-        onnxruntime.lacks_kernel,
+        kernels,
         onnxruntime.has_operator,
-        _correct_for_onnxruntime,
+        functools.partial(_correct_for_onnxruntime, cast=kernels.casts if limits is None else ()),
         limits,
         provided,
     )
@@ -120,7 +141,8 @@ def _newest_common(limits: Limits | None, taken: Opsets | None, oldest: int, def
     return chosen
 
 
-def _correct_for_onnxruntime(model: ir.Model) -> None:
-    keep_exact(model)
-    keep_products(model)
-    keep_apart(model)
+def _correct_for_onnxruntime(model: ir.Model, cast: Collection[ir.DataType]) -> None:
+    scaled_products.keep_exact(model)
+    integer_products.keep_products(model)
+    padded_pools.keep_apart(model)
+    transposed_products.keep_apart(model, cast)

@@ -74,9 +74,8 @@ def _onnxruntime(version: str) -> Target:
         )
     source = f"asked: onnxruntime {installed}"
     opsets = Opsets(1, onnxruntime.newest_opset(), None, source)
-    cast = {"tensor(float16)": "tensor(float)"}
     facts: list[Fact] = [
-        Kernels(source=source, lacks=onnxruntime.lacks_kernel, has=onnxruntime.has_operator, cast=cast),
+        Kernels(source=source, lacks=onnxruntime.lacks_kernel, has=onnxruntime.has_operator, cast=onnxruntime.CASTS),
         Attribute(
             operators=("RNN", "GRU", "LSTM"),
             attribute="layout",

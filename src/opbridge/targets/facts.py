@@ -26,6 +26,7 @@ __all__ = [
     "Kernels",
     "Least",
     "Missing",
+    "Narrow",
     "Only",
     "Partly",
     "Pattern",
@@ -107,6 +108,23 @@ class Types(Fact):
     inputs: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
     but_sizes: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Narrow(Fact):
+    """Floating types below float32 that a model may be computed in as it is: nothing is cast in the file.
+
+    The target has kernels for them, or casts by itself where it has none. Of what other facts say that it does not
+    take of them, they stay right.
+
+    Attributes:
+        types: The types, as "float16".
+        with_kernels: Those of them that it does not cast by itself.
+    """
+
+    needs = ("types",)
+    types: tuple[str, ...] = ()
+    with_kernels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,6 +378,7 @@ KINDS: dict[str, type[Fact]] = {
     "only": Only,
     "domains": Domains,
     "types": Types,
+    "narrow": Narrow,
     "unstored": Unstored,
     "constant": Constant,
     "zero": Zero,

@@ -5,13 +5,17 @@ from __future__ import annotations
 import functools
 
 from opbridge.onnx import opsets
+from opbridge.onnx.wider_types import Kernels
 from opbridge.runtimes import onnxruntime as runtime
+from opbridge.runtimes.onnxruntime.kernel_table import CASTS, lacks_kernel
 from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
 
 __all__ = [
+    "CASTS",
     "NAME",
     "default_opset",
     "has_operator",
+    "kernels",
     "lacks_kernel",
     "loses_factors",
     "newest_opset",
@@ -64,12 +68,6 @@ def _operators_without_kernels(before: int, after: int) -> list[str]:
     ]
 
 
-@functools.cache
-def _kernels(op_type: str, opset: int) -> tuple[runtime.Kernel, ...]:
-    """The CPU kernels that run an operator in models of an opset."""
-    return tuple(kernel for kernel in runtime.cpu_kernels().get(op_type, ()) if kernel.since <= opset <= kernel.until)
-
-
 _RECIPROCAL = (
     '<ir_version: 7, opset_import: ["" : 13]> g (float[1] x, float[1] y) => (float[1] z)'
     " { one = Constant <value = float {1}> () same = Identity (y) r = Div (one, x) z = Mul (same, r) }"
@@ -95,25 +93,11 @@ def loses_factors() -> bool:
     return False
 
 
+def kernels(opset: int) -> Kernels:
+    """The CPU kernels for models of an opset."""
+    return Kernels(f"{NAME} {version()}", opset, default_opset(), lacks_kernel, CASTS)
+
+
 def has_operator(domain: str, op_type: str) -> bool:
     """Whether ONNX Runtime has an operator of a domain other than ONNX's (com.microsoft, ai.onnx.ml)."""
     return runtime.has_schema(domain, op_type)
-
-
-def lacks_kernel(op_type: str, opset: int, types: dict[str, str]) -> bool:
-    """Whether no CPU kernel takes a standard operator with these types.
-
-    Args:
-        op_type: The operator.
-        opset: The model's opset.
-        types: The types by type variable of the operator's schema, as in "tensor(float)".
-    """
-    return _lacks_kernel(op_type, opset, tuple(types.items()))
-
-
-@functools.cache
-def _lacks_kernel(op_type: str, opset: int, types: tuple[tuple[str, str], ...]) -> bool:
-    return not any(
-        all(type_ in kernel.types.get(variable, (type_,)) for variable, type_ in types)
-        for kernel in _kernels(op_type, opset)
-    )

@@ -8,11 +8,12 @@ auto           export; trace where that cannot capture the model
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
 
 from opbridge.base.wording import counted
 from opbridge.capture import Capture, capture
@@ -20,6 +21,7 @@ from opbridge.capture.limits import CaptureLimits
 from opbridge.errors import CaptureError, UsageError
 from opbridge.fit.fitting import fit
 from opbridge.fit.target import Target
+from opbridge.graph.precision import precisions
 from opbridge.plan.data import Plan
 from opbridge.plan.planner import make_plan
 from opbridge.plan.revise import with_problems
@@ -127,6 +129,11 @@ class _ExportedModel:
     capture: Capture
     target: Target
 
+    def __post_init__(self) -> None:
+        newer = self.target if self.request.opset_version is not None else self.target.for_bfloat16()
+        if newer != self.target and torch.bfloat16 in precisions(self.capture.graph).values():
+            self.target = newer
+
     def describe(self) -> str:
         count = sum(each.is_in_file for each in self.capture.decisions)
         decisions = f", {counted(count, 'condition')}" if count else ""
@@ -144,6 +151,13 @@ class _ExportedModel:
         )
 
     def build(self, plan: Plan) -> tuple[ir.Model, Plan]:
+        built, found = self._build(plan)
+        if not found.ok and self.target != self.request.target:  # the runtime lacks kernels at the newer opset
+            self.target = self.request.target
+            return self._build(self.plan())
+        return built, found
+
+    def _build(self, plan: Plan) -> tuple[ir.Model, Plan]:
         request = self.request
         return translate_with_reroutes(
             self.capture,
@@ -207,7 +221,7 @@ def _capture_by_trace(request: ExportRequest, note: str = "") -> CapturedModel:
             f"built for opset {newest}, the newest that PyTorch's TorchScript exporter supports, instead of opset "
             f"{target.opset}"
         )
-        target = dataclasses.replace(target, opset=newest)
+        target = target.at(newest)
     traced = trace.trace(
         request.model,
         request.args,

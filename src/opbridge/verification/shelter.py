@@ -8,7 +8,9 @@ process of its own
 2. where an input is empty, whatever the operators: fewer people have tried that than anything else. Of a large file a
    second copy in memory is the greater danger, and its operators are known not to mind.
 
-All other runs are made in this process, as a session of the user's would make them.
+All other runs are made in this process, as a session of the user's would make them; and so is the session, but where
+the file has weights or inputs of float16 or bfloat16: ONNX Runtime rewrites such a file for the CPU when it loads it,
+and may end the process (`fatal_fusions` has what is known). It is loaded elsewhere first.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from typing import Any
 
 import onnx_ir as ir
 
+from opbridge.errors import ModelFileError, UsageError
 from opbridge.rules.looking import Looked
 from opbridge.rules.of_empty import sizes_at
+from opbridge.runtimes.child import ProcessEnded
 from opbridge.runtimes.limits import Limits
 from opbridge.runtimes.onnxruntime.sheltered import Shapes, ShelteredSession
 from opbridge.targets.ending import ENDING
@@ -32,6 +36,7 @@ LIMITS = Limits(seconds=300.0, gigabytes=1024.0)
 """Of the process for these runs: of memory, no less than this process has."""
 
 _LARGE_BYTES = 1 << 30
+_HALF = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 _OPERATORS = frozenset(name for fact in ENDING for name in fact.operators)
 
 
@@ -57,6 +62,14 @@ class Risk:
             return self._load()
         except Exception:  # a file that ONNX Runtime has loaded, and nothing else may
             return None
+
+    @functools.cached_property
+    def is_half(self) -> bool:
+        """Whether the file has weights or inputs of float16 or bfloat16."""
+        if self._model is None:
+            return False
+        graph = self._model.graph
+        return any(each.dtype in _HALF for each in (*graph.inputs, *graph.initializers.values()))
 
     @functools.cached_property
     def _is_large(self) -> bool:
@@ -99,7 +112,28 @@ def sheltered(
     """
     if isolated is not False:
         return open_(isolated=isolated)
-    return ShelteredSession(open_(), Risk(load), lambda: open_(isolated=LIMITS, quiet=True), repeats=repeats)
+    risk = Risk(load)
+    elsewhere = functools.cache(lambda: open_(isolated=LIMITS, quiet=True))
+    if risk.is_half:
+        _try(elsewhere)
+    return ShelteredSession(open_(), risk, elsewhere, repeats=repeats)
+
+
+def _try(load: Callable[[], Any]) -> None:
+    """Loads the file in a process of its own.
+
+    Raises:
+        ModelFileError: That ended the process.
+    """
+    try:
+        load()
+    except ProcessEnded as error:
+        raise ModelFileError(
+            f"Loading the model ends the process in ONNX Runtime: {error} Load it with other optimizations, such as "
+            "onnxruntime.SessionOptions().graph_optimization_level = ORT_ENABLE_BASIC, or without half precision."
+        ) from error
+    except (ModelFileError, UsageError):
+        pass  # refused there, perhaps for what only this process has: the session of this process says why
 
 
 def _is_filled(size: int | str | None, symbols: Mapping[str, int]) -> bool:

@@ -143,6 +143,8 @@ class Verifier:
         if self._options.inputs is None:  # recorded calls ask for sizes such as theirs, and not for all
             self._run_uncovered_sizes()
         self._runs = self._random.left_out_of_all(self._runs)
+        if note := getattr(self._session, "note", ""):
+            self._notes.append(note)
         self._notes.extend((*self._ended.notes(), *self._judge.notes))
         difference = self._look_closer() or self._find_difference()
         if self._mismatch is None:

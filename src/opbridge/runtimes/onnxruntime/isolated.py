@@ -29,6 +29,9 @@ class IsolatedSession:
     A run that ends the process raises a RunError; the next one starts another process. Threads may share a session:
     their runs take turns. In a process that was forked after the session was made, the first run starts another one.
 
+    Attributes:
+        note: How the session runs the model otherwise than the file says; "": it does not.
+
     Args:
         model: The file, or its content.
         arguments: What the session there is loaded with: JSON's values.
@@ -135,6 +138,7 @@ class IsolatedSession:
         self._outputs = [NodeArgument(*each) for each in answer["outputs"]]
         self._providers = [str(each) for each in answer["providers"]]
         self._metadata = ModelMetadata(**answer["metadata"])
+        self.note = str(answer["note"])
 
 
 def isolated_session(

@@ -43,6 +43,7 @@ def _load(asked: Mapping[str, Any], model: str | bytes) -> tuple[Any, dict[str, 
         "inputs": [[each.name, each.type, each.shape] for each in loaded.get_inputs()],
         "outputs": [[each.name, each.type, each.shape] for each in loaded.get_outputs()],
         "providers": loaded.get_providers(),
+        "note": loaded.note,
     }
 
 

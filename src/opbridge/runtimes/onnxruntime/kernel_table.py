@@ -12,9 +12,23 @@ import onnxruntime
 from opbridge.onnx.wire import GRAPH, field_header
 from opbridge.runtimes.onnxruntime import onnxruntime_private
 
-__all__ = ["CPU", "LOG_NOTHING", "Kernel", "arguments", "cpu_kernels", "has_schema", "newest_opset", "schema_versions"]
+__all__ = [
+    "CASTS",
+    "CPU",
+    "LOG_NOTHING",
+    "Kernel",
+    "arguments",
+    "cpu_kernels",
+    "has_schema",
+    "lacks_kernel",
+    "newest_opset",
+    "schema_versions",
+]
 
 CPU = "CPUExecutionProvider"
+
+CASTS = {"tensor(float16)": "tensor(float)"}
+"""The types that ONNX Runtime casts by itself on the CPU around a node that has no kernel for them, and to which."""
 
 LOG_NOTHING = 4
 """A session's log_severity_level. Whatever would be logged as an error is also raised."""
@@ -56,6 +70,31 @@ def cpu_kernels(domain: str = "") -> Mapping[str, tuple[Kernel, ...]]:
         if opsets is not None:
             kernels.setdefault(definition.op_type, []).append(Kernel(*opsets, definition.types))
     return {op_type: tuple(found) for op_type, found in kernels.items()}
+
+
+def lacks_kernel(op_type: str, opset: int, types: dict[str, str]) -> bool:
+    """Whether no CPU kernel takes a standard operator with these types.
+
+    Args:
+        op_type: The operator.
+        opset: The model's opset.
+        types: The types by type variable of the operator's schema, as in "tensor(float)".
+    """
+    return _lacks_kernel(op_type, opset, tuple(types.items()))
+
+
+@functools.cache
+def _lacks_kernel(op_type: str, opset: int, types: tuple[tuple[str, str], ...]) -> bool:
+    return not any(
+        all(type_ in kernel.types.get(variable, (type_,)) for variable, type_ in types)
+        for kernel in _kernels(op_type, opset)
+    )
+
+
+@functools.cache
+def _kernels(op_type: str, opset: int) -> tuple[Kernel, ...]:
+    """The CPU kernels that run an operator in models of an opset."""
+    return tuple(kernel for kernel in cpu_kernels().get(op_type, ()) if kernel.since <= opset <= kernel.until)
 
 
 def _opsets(since: int, until: int, versions: list[int], newest: int) -> tuple[int, int] | None:

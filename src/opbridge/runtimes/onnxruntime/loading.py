@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import onnxruntime
 from opbridge.errors import ModelFileError, UsageError
 from opbridge.kernels import aten as aten_kernel
 from opbridge.runtimes.onnxruntime import kernel_libraries
+from opbridge.runtimes.onnxruntime.fatal_fusions import fatal_optimisations
 from opbridge.runtimes.onnxruntime.kernel_table import CPU, LOG_NOTHING
 from opbridge.runtimes.onnxruntime.model_file import checked_model, required_kernels
 from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
@@ -22,6 +24,8 @@ __all__ = ["session"]
 
 # By default, ONNX Runtime rounds what is multiplied with weights of 4 or 8 bits to 8 bits as well (level 4).
 _FLOAT_PRODUCTS = ("session.qdq_matmulnbits_accuracy_level", "1")
+
+_WITHOUT_KERNEL = "Could not find an implementation for"
 
 # The `aten` nodes of older exporters, and nodes after them whose types cannot be inferred.
 _UNTYPED_ATEN_NODES = re.compile(rf"{aten_kernel.OLDER_FORM}|Op \(ATen\) output arg .* type inference failed")
@@ -76,23 +80,57 @@ def session(
         if threads < 0:
             raise UsageError(f"Invalid value threads={threads}; expected 1 or more, or 0 for one per core.")
         options.intra_op_num_threads = threads
-    has_aten = aten_kernel.NAME in required
+    open_ = functools.partial(
+        Session,
+        options=options,
+        has_aten=aten_kernel.NAME in required,
+        providers=providers,
+        disabled_optimizers=fatal_optimisations(model),
+    )
     try:
-        loaded = Session(model, options, has_aten=has_aten, providers=providers)
+        loaded = open_(model)
         _check_text(loaded, label)
         return loaded
     except UnicodeDecodeError as error:  # the message has a name from the file, which is no text
         said = error.object.decode(errors="replace")
         raise ModelFileError(explain_refusal(model, label, said)) from error
     except ERRORS as error:
-        if not _UNTYPED_ATEN_NODES.search(str(error)):
+        found = _rewritten(model, str(error), options, providers)
+        if found is None:
             raise ModelFileError(explain_refusal(model, label, str(error))) from error
-    from opbridge.nodes.aten_node.older_models import to_current_bytes  # imports torch, which the model needs anyway
-
+    content, note = found
     try:
-        return Session(to_current_bytes(model), options, has_aten=has_aten, providers=providers)
+        loaded = open_(content)
     except ERRORS as error:
         raise ModelFileError(explain_refusal(model, label, str(error))) from error
+    loaded.note = note
+    return loaded
+
+
+def _rewritten(
+    model: str | bytes, message: str, options: onnxruntime.SessionOptions, providers: Sequence[Any]
+) -> tuple[bytes, str] | None:
+    """A refused model in a form that ONNX Runtime runs, and what there is to say of that; None: there is none.
+
+    Args:
+        model: The path of the file, or its content.
+        message: The refusal.
+        options: The options of the session.
+        providers: The execution providers.
+
+    Raises:
+        ModelFileError: The model cannot be read, or has malformed nodes.
+    """
+    if _UNTYPED_ATEN_NODES.search(message):
+        # Imports torch, which the model needs anyway.
+        from opbridge.nodes.aten_node.older_models import to_current_bytes
+
+        return to_current_bytes(model), ""
+    if _WITHOUT_KERNEL in message and list(providers) == [CPU]:
+        from opbridge.runtimes.onnxruntime import bfloat16  # a machine that only runs models may lack onnx_ir
+
+        return bfloat16.widened(model, options)
+    return None
 
 
 def _check_text(loaded: onnxruntime.InferenceSession, label: str) -> None:

@@ -41,6 +41,9 @@ class Session(onnxruntime.InferenceSession):
     of the model: it has threads as well. A copy is never freed where it has threads, as freeing it waits for them.
     """
 
+    note = ""
+    """How the session runs the model otherwise than the file says; "": it does not."""
+
     def __init__(
         self, model: str | bytes, options: onnxruntime.SessionOptions, *, has_aten: bool, **given: Any
     ) -> None:

@@ -41,6 +41,11 @@ class ShelteredSession:
         self._session, self._is_risky, self._isolated, self._repeats = session, is_risky, isolated, repeats
         self._other: IsolatedSession | None = None
 
+    @property
+    def note(self) -> str:
+        """How the session runs the model otherwise than the file says; "": it does not."""
+        return str(self._session.note)
+
     def get_inputs(self) -> list[NodeArgument]:
         """The model's inputs."""
         return list(self._session.get_inputs())

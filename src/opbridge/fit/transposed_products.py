@@ -1,0 +1,141 @@
+"""A correction for ONNX Runtime, which ends the process on a Cast between a Transpose and a MatMul.
+
+Its MatmulTransposeFusion (1.24 to 1.32) merges a Transpose that moves the first dimension among or behind the others
+into the MatMul that reads it, and does so through a Cast; then, where the operands differ in rank, it reads a value
+that is not there. On the CPU it puts a Cast of its own before a MatMul of float16:
+
+    1. A Cast between the two goes before the Transpose.
+    2. A Transpose of float16 that keeps the last dimension goes behind the MatMul with a matrix.
+    3. Any other one of float16 is kept apart by a Max of one input, which is its input.
+
+2 and 3 are for files that ONNX Runtime runs on the CPU. `opbridge.session` leaves the fusion out where it has to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import onnx_ir as ir
+
+__all__ = ["keep_apart"]
+
+
+def keep_apart(model: ir.Model, cast: Collection[ir.DataType]) -> None:
+    """Rewrites each MatMul of a transposed operand that ONNX Runtime would read through a Cast, in place.
+
+    Args:
+        model: The model. The types of its values are known.
+        cast: The types that ONNX Runtime casts of its own accord, where it runs the file in the end.
+    """
+    for graph in [model.graph, *model.graph.subgraphs()]:
+        for node in list(graph):
+            if node.op_type == "MatMul" and node.domain == "":
+                for position, value in enumerate(node.inputs):
+                    if value is not None and not _have_same_rank(node):
+                        _rewrite(graph, node, position, value, value.dtype in cast)
+
+
+def _rewrite(graph: ir.Graph, product: ir.Node, position: int, value: ir.Value, is_cast: bool) -> None:
+    producer = value.producer()
+    if producer is not None and producer.op_type == "Cast" and (before := producer.inputs[0]) is not None:
+        permutation = _permutation(before)
+        if _is_merged(permutation):
+            _cast_first(graph, producer, permutation)
+    elif is_cast and _is_merged(_permutation(value)):
+        assert producer is not None
+        matrix = product.inputs[1]
+        own = _own_permutation(producer)
+        is_matrix = matrix is not None and matrix.shape is not None and len(matrix.shape) == 2
+        if position == 0 and own and own[-1] == len(own) - 1 and is_matrix:
+            _transpose_after(graph, product, producer, own)
+        else:
+            kept = ir.node("Max", [value])
+            _describe(kept, product, f"{product.outputs[0].name}/operand{position}", value.dtype, value.shape)
+            graph.insert_before(product, kept)
+            product.replace_input_with(position, kept.outputs[0])
+
+
+def _have_same_rank(product: ir.Node) -> bool:
+    ranks = {None if value is None or value.shape is None else len(value.shape) for value in product.inputs}
+    return len(ranks) == 1 and None not in ranks
+
+
+def _own_permutation(node: ir.Node) -> list[int]:
+    """The permutation of a Transpose; [] where it is none, or its rank is not known."""
+    if node.op_type != "Transpose" or node.domain != "":
+        return []
+    given = node.attributes.get_ints("perm", None)
+    shape = node.inputs[0].shape if node.inputs[0] is not None else None
+    return list(given) if given is not None else [] if shape is None else list(range(len(shape)))[::-1]
+
+
+def _permutation(value: ir.Value) -> list[int]:
+    """The permutation of the Transposes that give a value, all together, as ONNX Runtime merges them; [] without."""
+    found: list[int] = []
+    node = value.producer()
+    while node is not None and (own := _own_permutation(node)):
+        found = [own[each] for each in found] if found else own
+        node = node.inputs[0].producer() if node.inputs[0] is not None else None
+    return found
+
+
+def _is_merged(permutation: list[int]) -> bool:
+    """Whether ONNX Runtime merges a Transpose, with others before it or not, that moves the first dimension."""
+    return len(permutation) > 2 and permutation != list(range(len(permutation))) and permutation[0] != 0
+
+
+def _cast_first(graph: ir.Graph, cast: ir.Node, permutation: list[int]) -> None:
+    """Puts a Cast behind Transposes before one Transpose in their place."""
+    value, wide = cast.inputs[0], cast.outputs[0]
+    assert value is not None
+    while (producer := value.producer()) is not None and _own_permutation(producer):
+        value = producer.inputs[0]
+        assert value is not None
+    name = wide.name
+    wide.name = f"{name}/untransposed"
+    transpose = ir.node("Transpose", [wide], {"perm": permutation})
+    made = transpose.outputs[0]
+    _describe(transpose, cast, str(name), wide.dtype, wide.shape)
+    graph.insert_after(cast, transpose)
+    ir.convenience.replace_all_uses_with(wide, made, replace_graph_outputs=True)
+    transpose.replace_input_with(0, wide)
+    last = cast.inputs[0].producer() if cast.inputs[0] is not None else None
+    cast.replace_input_with(0, value)
+    wide.shape = value.shape
+    _remove_unread(last)
+
+
+def _transpose_after(graph: ir.Graph, product: ir.Node, transpose: ir.Node, permutation: list[int]) -> None:
+    """Multiplies what a Transpose reads, and transposes the result."""
+    given, result = transpose.inputs[0], product.outputs[0]
+    assert given is not None
+    product.replace_input_with(0, given)
+    after = ir.node("Transpose", [result], {"perm": permutation})
+    made = after.outputs[0]
+    _describe(after, product, f"{result.name}/transposed", result.dtype, result.shape)
+    graph.insert_after(product, after)
+    ir.convenience.replace_all_uses_with(result, made, replace_graph_outputs=True)
+    after.replace_input_with(0, result)
+    made.name, result.name = result.name, f"{result.name}/product"
+    shape = None if given.shape is None or made.shape is None else [*given.shape[:-1], made.shape[-1]]
+    result.shape = None if shape is None else ir.Shape(shape)
+    _remove_unread(transpose)
+
+
+def _remove_unread(node: ir.Node | None) -> None:
+    """Removes a Cast or Transpose that nothing reads any more, and those before it."""
+    while node is not None and node.op_type in ("Cast", "Transpose") and node.graph is not None:
+        if node.outputs[0].uses() or node.outputs[0].is_graph_output():
+            return
+        before = node.inputs[0].producer() if node.inputs[0] is not None else None
+        node.graph.remove(node, safe=True)
+        node = before
+
+
+def _describe(made: ir.Node, node: ir.Node, name: str, dtype: ir.DataType | None, shape: ir.Shape | None) -> None:
+    """Gives a new node of one output its name, and the metadata of the node that it belongs to."""
+    made.name = made.outputs[0].name = name
+    made.metadata_props.update({key: text for key, text in node.metadata_props.items() if key != "opbridge.node"})
+    made.outputs[0].shape = shape
+    if dtype is not None:
+        made.outputs[0].type = ir.TensorType(dtype)

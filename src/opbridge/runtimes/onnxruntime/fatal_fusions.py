@@ -1,0 +1,99 @@
+"""The optimisations of ONNX Runtime that end the process on a model, found from its bytes before it is loaded.
+
+MatmulTransposeFusion merges a Transpose that moves the first dimension into the MatMul that reads it. Where a Cast
+stands between the two and the other operand has not the same number of dimensions, it reads a value that is not there
+(seen with 1.24 to 1.32). ONNX Runtime itself puts such a Cast before a MatMul of float16 on the CPU, and merges
+Transposes of which none moves the last one, so that not only the nodes in the file count: the fusion is left out where
+a model has a Transpose that moves the first dimension, a MatMul, and a Cast or float16.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+
+from opbridge.onnx.wire import GRAPH, INITIALIZER, fields
+
+__all__ = ["fatal_optimisations"]
+
+_FUSION = "MatmulTransposeFusion"
+
+# Field numbers of onnx.proto: ModelProto.functions, GraphProto.node and input, FunctionProto.node, NodeProto.attribute,
+# AttributeProto.name and ints, TensorProto.data_type.
+_FUNCTIONS, _NODE, _INPUT, _FUNCTION_NODE, _ATTRIBUTE, _NAME, _INTS, _DATA_TYPE = 25, 1, 11, 7, 5, 1, 8, 2
+
+_FLOAT16 = 10
+_OF_FLOAT16 = bytes((0x08, _FLOAT16))
+"""TypeProto.Tensor.elem_type, as it stands in the type of an input."""
+
+
+def _operator(name: str) -> bytes:
+    """NodeProto.op_type, as it stands in a node or in a body of it."""
+    return bytes((0x22, len(name))) + name.encode()
+
+
+_TRANSPOSE, _MATMUL, _CAST = map(_operator, ("Transpose", "MatMul", "Cast"))
+_WITH_BODIES = tuple(map(_operator, ("If", "Loop", "Scan", "SequenceMap")))
+
+
+def fatal_optimisations(model: str | bytes) -> list[str]:
+    """The names of the optimisations with which ONNX Runtime may end the process when it loads a model.
+
+    Args:
+        model: The path of the file, or its content. A damaged one has none: ONNX Runtime reports the damage.
+    """
+    try:
+        if isinstance(model, bytes):
+            return _of(model)
+        with open(model, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return _of(content)
+    except (ValueError, IndexError):
+        return []
+
+
+def _of(content: bytes | mmap.mmap) -> list[str]:
+    moves = multiplies = casts = False
+    for kind, start, stop in _parts(content):
+        if kind == _NODE:
+            node = content[start:stop]
+            moves = moves or (_TRANSPOSE in node and _moves_first(node))
+            multiplies = multiplies or _MATMUL in node
+            casts = casts or _CAST in node
+        elif not casts:
+            casts = _is_half(content, start, stop) if kind == INITIALIZER else _OF_FLOAT16 in content[start:stop]
+        if moves and multiplies and casts:
+            return [_FUSION]
+    return []
+
+
+def _parts(content: bytes | mmap.mmap) -> Iterator[tuple[int, int, int]]:
+    """The nodes, initializers and inputs of a model's graph, and the nodes of its functions, with their offsets."""
+    for number, begin, end in fields(content, 0, len(content)):
+        if number == GRAPH:
+            for kind, start, stop in fields(content, begin, end):
+                if kind in (_NODE, INITIALIZER, _INPUT):
+                    yield kind, start, stop
+        elif number == _FUNCTIONS:
+            for kind, start, stop in fields(content, begin, end):
+                if kind == _FUNCTION_NODE:
+                    yield _NODE, start, stop
+
+
+def _moves_first(node: bytes) -> bool:
+    """Whether a Transpose moves the first dimension; of a node with bodies, whether one of them may."""
+    if any(each in node for each in _WITH_BODIES):
+        return True
+    for number, begin, end in fields(node, 0, len(node)):
+        if number == _ATTRIBUTE:
+            parts = list(fields(node, begin, end))
+            if any(kind == _NAME and node[start:stop] == b"perm" for kind, start, stop in parts):
+                first = next((start for kind, start, _ in parts if kind == _INTS), None)
+                return first is not None and node[first] != 0
+    return True  # without the attribute the dimensions are reversed
+
+
+def _is_half(content: bytes | mmap.mmap, start: int, stop: int) -> bool:
+    for number, begin, _ in fields(content, start, stop):
+        if number == _DATA_TYPE:
+            return content[begin] == _FLOAT16
+    return False
