@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import onnx_ir as ir
 from onnxscript import INT64, script
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.dtypes import HALVES, UNSIGNED, cast, cast_like, computed_in_float32, is_float, is_tensor
+from opbridge.translations.lib.dtypes import (
+    HALVES,
+    UNSIGNED,
+    cast,
+    cast_like,
+    computed_in_float32,
+    is_float,
+    is_tensor,
+    rounded,
+)
 from opbridge.translations.lib.promotion import promote, result_type
 from opbridge.translations.registry import builtin
 
@@ -27,10 +37,28 @@ def _operands(*values: Any, floating: bool = False) -> tuple[Any, ...]:
     return promote(*values, dtype=dtype)
 
 
+def _factors(*values: Any, floating: bool = False) -> tuple[Any, ...]:
+    """`_operands` of a product or quotient, in which a 16-bit number costs no more than the rounding of the result.
+
+    Such a number is rounded to the type of the tensors where it is an ordinary one of that type, so that a model of
+    16-bit tensors has no Casts for its scales.
+    """
+    dtype = result_type(*values)
+    if dtype in HALVES and all(is_tensor(value) or _is_ordinary(value, dtype) for value in values):
+        return promote(*values, dtype=dtype)
+    return _operands(*values, floating=floating)
+
+
+def _is_ordinary(number: Any, dtype: ir.DataType) -> bool:
+    """Whether a number has as many digits in a type as any: it does not overflow, and is no subnormal number."""
+    limits = ml_dtypes.finfo(dtype.numpy())
+    return number == 0 or float(limits.smallest_normal) <= abs(number) <= float(limits.max)
+
+
 def _as_promoted(result: Any, *values: Any) -> Any:
     """The result of what `_operands` widened, in the promoted type."""
     dtype = result_type(*values)
-    return cast(result, dtype) if dtype in HALVES else result
+    return cast(result, dtype) if dtype in HALVES and result.dtype != dtype else result
 
 
 # Sums
@@ -71,7 +99,7 @@ def _add_scaled(x: Any, y: Any, factor: Any) -> Any:
 @builtin("aten::mul.Tensor", "aten::mul.Scalar", "aten::multiply.Tensor", "aten::multiply.Scalar")
 def mul(self, other):
     """mul.Tensor(Tensor self, Tensor other) -> Tensor"""
-    x, y = _operands(self, other)
+    x, y = _factors(self, other)
     return op.And(x, y) if x.dtype == _BOOL else _as_promoted(op.Mul(x, y), self, other)
 
 
@@ -85,7 +113,7 @@ def mul(self, other):
 )
 def div(self, other):
     """div.Tensor(Tensor self, Tensor other) -> Tensor"""
-    x, y = _operands(self, other, floating=True)
+    x, y = _factors(self, other, floating=True)
     return _as_promoted(op.Div(x, y), self, other)
 
 
@@ -99,8 +127,18 @@ def div_mode(self, other, rounding_mode=None):
     x, y = _operands(self, other)
     if not is_float(x):
         return op.Div(x, y)
+    return _as_promoted(_truncated_quotient(x, y), self, other)
+
+
+def _truncated_quotient(x: Any, y: Any) -> Any:
+    """The quotient of floating tensors, towards zero. torch rounds that of 16-bit tensors to their type first."""
+    dtype = x.dtype
+    if dtype in HALVES:
+        x, y = cast(x, ir.DataType.FLOAT), cast(y, ir.DataType.FLOAT)
     quotient = op.Div(x, y)
-    return _as_promoted(op.Mul(op.Sign(quotient), op.Floor(op.Abs(quotient))), self, other)
+    if dtype in HALVES:
+        quotient = rounded(quotient, dtype)
+    return cast(op.Mul(op.Sign(quotient), op.Floor(op.Abs(quotient))), dtype)
 
 
 @builtin("aten::floor_divide", "aten::floor_divide.Scalar", "aten::floor_divide_.Tensor")

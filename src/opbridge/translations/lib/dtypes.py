@@ -29,6 +29,7 @@ __all__ = [
     "is_float",
     "is_number",
     "is_tensor",
+    "rounded",
     "widen",
 ]
 
@@ -125,6 +126,18 @@ def const(array: Any, dtype: Any = None) -> Any:
 def widen(value: Any) -> Any:
     """A float16 or bfloat16 value as float32, in which torch computes what takes several steps; others as they are."""
     return cast(value, ir.DataType.FLOAT) if value is not None and value.dtype in HALVES else value
+
+
+def rounded(value: Any, dtype: ir.DataType) -> Any:
+    """A float32 value rounded to a narrower type, and float32 again.
+
+    ONNX Runtime drops two Casts that follow each other, and so computes several operators of float16 in float32; a
+    Concat of one value stands between the two.
+    """
+    narrow = op.Cast(value, to=dtype)
+    shape = value.shape
+    kept = op.Max(narrow) if shape is not None and len(shape) == 0 else op.Concat(narrow, axis=0)
+    return described(op.Cast(kept, to=ir.DataType.FLOAT), shape, ir.DataType.FLOAT)
 
 
 def computed_in_float32(translation: Callable[..., Any]) -> Callable[..., Any]:

@@ -91,8 +91,7 @@ def hardsigmoid(self):
 @builtin("aten::hardswish")
 def hardswish(self):
     """hardswish(Tensor self) -> Tensor"""
-    x = widen(self)
-    return op.Mul(x, hardsigmoid(x))
+    return op.Mul(self, hardsigmoid(self))
 
 
 @builtin("aten::rrelu")
@@ -193,7 +192,7 @@ def softplus(self, beta: float = 1.0, threshold: float = 20.0):
 @builtin("aten::log_sigmoid")
 def log_sigmoid(self):
     """log_sigmoid(Tensor self) -> Tensor"""
-    x = op.Neg(widen(self))
+    x = op.Neg(self)
     return op.Neg(_log1p_exp(x) if is_double(x) else op.Softplus(x))
 
 
@@ -206,15 +205,13 @@ def log_sigmoid_forward(self):
 @builtin("aten::mish")
 def mish(self):
     """mish(Tensor self) -> Tensor"""
-    x = widen(self)
-    return op.Mul(x, op.Tanh(_log1p_exp(x) if is_double(x) else op.Softplus(x)))
+    return op.Mul(self, op.Tanh(_log1p_exp(self) if is_double(self) else op.Softplus(self)))
 
 
 @builtin("aten::silu")
 def silu(self):
     """silu(Tensor self) -> Tensor"""
-    x = widen(self)
-    return op.Mul(x, op.Sigmoid(x))
+    return op.Mul(self, op.Sigmoid(self))
 
 
 @builtin("aten::gelu")
@@ -238,7 +235,7 @@ def gelu_20(self, approximate: str = "none"):
 @builtin("aten::glu")
 def glu(self, dim: int = -1):
     """glu(Tensor self, int dim=-1) -> Tensor"""
-    values, gates = op.Split(widen(self), axis=dim, num_outputs=2)
+    values, gates = op.Split(self, axis=dim, num_outputs=2)
     return op.Mul(values, op.Sigmoid(gates))
 
 

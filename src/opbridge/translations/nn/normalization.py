@@ -167,7 +167,7 @@ def instance_norm(
     use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"""
     if not use_input_stats:
         return _with_given_statistics(input, weight, bias, running_mean, running_var, eps)
-    return _with_instance_statistics(widen(input), weight, bias, eps)
+    return _with_instance_statistics(input, weight, bias, eps)
 
 
 def _with_instance_statistics(x: Any, weight: Any, bias: Any, eps: float) -> Any:
@@ -185,10 +185,10 @@ def _with_instance_statistics(x: Any, weight: Any, bias: Any, eps: float) -> Any
 def group_norm(input, num_groups: int, weight=None, bias=None, eps: float = 1e-5, cudnn_enabled: bool = True):
     """group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool
     cudnn_enabled=True) -> Tensor"""
-    x, rank = widen(input), len(input.shape)
+    rank = len(input.shape)
     if dim_of(input, 1) == num_groups and rank > 2:
-        return _with_instance_statistics(x, weight, bias, eps)
-    normal = _with_instance_statistics(_split_into_groups(x, num_groups), None, None, eps)
+        return _with_instance_statistics(input, weight, bias, eps)
+    normal = _with_instance_statistics(_split_into_groups(input, num_groups), None, None, eps)
     return _affine(reshape(normal, dims_of(input)), weight, bias, list(range(1, rank - 1)))
 
 
@@ -244,9 +244,8 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
 @builtin("aten::rms_norm", opset=23)
 def rms_norm_23(input, normalized_shape, weight=None, eps=None):
     """rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"""
-    x = widen(input)
-    weight = _ones(x, normalized_shape) if weight is None else cast(weight, x.dtype)
-    return op23.RMSNormalization(x, weight, axis=-len(normalized_shape), epsilon=_epsilon(input, eps))
+    weight = _ones(input, normalized_shape) if weight is None else cast(weight, input.dtype)
+    return op23.RMSNormalization(input, weight, axis=-len(normalized_shape), epsilon=_epsilon(input, eps))
 
 
 @builtin("aten::_fused_rms_norm")

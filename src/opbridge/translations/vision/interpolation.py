@@ -162,7 +162,7 @@ def _linear(x: Any, output_size: Any, align_corners: bool, scales: Any) -> Any:
     _refuse_integers(x)
     mode = "align_corners" if align_corners else "half_pixel"
     shape = shape_of([*dims_of(x)[:2], *outs])
-    return op.Resize(widen(x), None, None, shape, mode="linear", coordinate_transformation_mode=mode)
+    return op.Resize(x, None, None, shape, mode="linear", coordinate_transformation_mode=mode)
 
 
 def _sizes_tell(lengths: list[Dim], outs: list[Dim], factors: list[float | None]) -> bool:

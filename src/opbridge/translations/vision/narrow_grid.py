@@ -1,22 +1,27 @@
 """The points of a grid in float16 or bfloat16, where torch finds them: it rounds every step to the narrow type.
 
-In bfloat16 a place has eight binary digits, so that points of a wide image fall on other pixels than in float32.
+That is done in float32, with the result of each step rounded: a runtime may compute several steps of a narrow type in a
+wider one. In bfloat16 a place has eight binary digits, so that points of a wide image fall on other pixels than in
+float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.translations.lib.dims import all_known, dims_of
-from opbridge.translations.lib.dtypes import cast, const
+from opbridge.translations.lib.dtypes import cast, const, rounded
 
 __all__ = ["mirrored", "sampled_narrow"]
 
+Rounding: TypeAlias = Callable[[Any], Any]
+
+_FLOAT = ir.DataType.FLOAT
 _ZEROS, _BORDER, _REFLECTION = range(3)
 _LINEAR, _NEAREST, _CUBIC = range(3)
 
@@ -32,23 +37,27 @@ def sampled_narrow(sample: Callable[..., Any], input: Any, grid: Any, mode: int,
         padding: 0 for zeros, 1 for the border, 2 for its reflection.
         corners: Whether -1 and 1 are the middles of the outermost pixels.
     """
-    rank = len(input.shape) - 2
+    rank, dtype = len(input.shape) - 2, grid.dtype
     lengths = _lengths(input, rank)
-    count, top = op.Cast(lengths, to=grid.dtype), op.Cast(lengths - 1, to=grid.dtype)
+
+    def r(value: Any) -> Any:
+        return rounded(value, dtype)
+
+    count, top = (r(op.Cast(each, to=_FLOAT)) for each in (lengths, lengths - 1))
     find = _place_in_image if rank == 2 else _place_in_volume
+    zero, _, one, two = _numbers()
     # Cubic interpolation pads its pixels, not the place between them.
-    place = find(grid, count, top, padding == _REFLECTION and mode != _CUBIC, corners)
+    place = find(cast(grid, _FLOAT), count, top, padding == _REFLECTION and mode != _CUBIC, corners, r)
     if mode != _CUBIC and padding != _ZEROS:
-        inside = op.Max(op.Min(place, top), const(0, grid.dtype))
-        place = op.Where(op.IsNaN(place), const(0, grid.dtype) if rank == 2 else top, inside)
+        inside = op.Max(op.Min(place, top), zero)
+        place = op.Where(op.IsNaN(place), zero if rank == 2 else top, inside)
         padding = _BORDER
     if mode == _NEAREST:
         place = op.Round(place)
-    place, size = op.Cast(place, to=ir.DataType.FLOAT), op.Cast(lengths, to=ir.DataType.FLOAT)
-    _, _, one, two = _numbers(ir.DataType.FLOAT)
+    size = op.Cast(lengths, to=_FLOAT)
     wide = place * two / op.Max(size - one, one) - one if corners else (place * two + one) / size - one
-    wide.shape, wide.dtype = grid.shape, ir.DataType.FLOAT
-    return op.Cast(sample(cast(input, ir.DataType.FLOAT), wide, mode, padding, corners), to=input.dtype)
+    wide.shape, wide.dtype = grid.shape, _FLOAT
+    return op.Cast(sample(cast(input, _FLOAT), wide, mode, padding, corners), to=input.dtype)
 
 
 def _lengths(input: Any, rank: int) -> Any:
@@ -59,40 +68,47 @@ def _lengths(input: Any, rank: int) -> Any:
     return op.Gather(op.Shape(input), const(range(rank + 1, 1, -1), np.int64))
 
 
-def _place_in_image(grid: Any, count: Any, top: Any, is_reflected: bool, corners: bool) -> Any:
+def _place_in_image(grid: Any, count: Any, top: Any, is_reflected: bool, corners: bool, r: Rounding) -> Any:
     """As torch's vectorised kernel for two dimensions finds it."""
-    zero, half, one, two = _numbers(grid.dtype)
+    zero, half, one, two = _numbers()
     length, low = (top, zero) if corners else (count, half)
-    place = (grid + one) * (length / two) - low
+    place = r(r(r(grid + one) * r(length / two)) - low)
     if not is_reflected:
         return place
-    around, distance = op.Max(length, one) * two, op.Abs(place + low)
-    extra = distance - op.Floor(distance / around) * around
-    return op.Min(extra, around - extra) - low
+    around, distance = r(op.Max(length, one) * two), op.Abs(r(place + low))
+    extra = r(distance - r(op.Floor(r(distance / around)) * around))
+    return r(op.Min(extra, r(around - extra)) - low)
 
 
-def _place_in_volume(grid: Any, count: Any, top: Any, is_reflected: bool, corners: bool) -> Any:
+def _place_in_volume(grid: Any, count: Any, top: Any, is_reflected: bool, corners: bool, r: Rounding) -> Any:
     """As torch's kernel for three dimensions finds it."""
-    zero, half, one, two = _numbers(grid.dtype)
+    zero, half, one, two = _numbers()
     length, low = (top, zero) if corners else (count, half)
-    place = (grid + one) / two * length if corners else ((grid + one) * length - one) / two
-    place.dtype = grid.dtype
-    return mirrored(place, op.Neg(low), length) if is_reflected else place
+    moved = r(grid + one)
+    place = r(r(moved / two) * length) if corners else r(r(r(moved * length) - one) / two)
+    place.dtype = _FLOAT
+    return mirrored(place, op.Neg(low), length, r) if is_reflected else place
 
 
-def mirrored(place: Any, low: Any, length: Any) -> Any:
+def mirrored(place: Any, low: Any, length: Any, r: Rounding = lambda value: value) -> Any:
     """Places mirrored at `low` and `low + length` as often as it takes; a single pixel mirrors all onto itself.
 
     One that is infinite becomes nan.
+
+    Args:
+        place: The places.
+        low: The lower end.
+        length: From there to the upper end.
+        r: Rounds the result of each step.
     """
     zero, _, one, two = _numbers(place.dtype)
     length = op.Max(length, one)
-    distance = op.Abs(place - low)
+    distance = op.Abs(r(place - low))
     extra = op.Mod(distance, length, fmod=1)
-    is_even = op.Equal(op.Mod(op.Floor(distance / length), two, fmod=1), zero)
-    return op.Where(is_even, extra, length - extra) + low
+    is_even = op.Equal(op.Mod(op.Floor(r(distance / length)), two, fmod=1), zero)
+    return r(op.Where(is_even, extra, r(length - extra)) + low)
 
 
-def _numbers(dtype: ir.DataType) -> tuple[Any, ...]:
+def _numbers(dtype: ir.DataType = _FLOAT) -> tuple[Any, ...]:
     """0, 1/2, 1 and 2 of a type: torch.onnx does not tell the types of new values, which numbers would take on."""
     return tuple(const(number, dtype) for number in (0.0, 0.5, 1.0, 2.0))
