@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import onnxruntime
 import pytest
 from helpers.repairs import fix, model
@@ -77,3 +80,29 @@ def test_other_releases_have_it_by_the_report():
     content = model(LOST["Cast"]).SerializeToString()
     assert [each.rule for each in opbridge.lint(content, "onnxruntime:1.30")] == ["reciprocal-factor"]
     assert not list(opbridge.lint(content, "onnxruntime:1.20"))
+
+
+TRANSPOSED = {
+    "a Cast": (
+        "(int64[a, b, 4] x, float[4, 5] w) => (float[b, a, 5] y)"
+        " { t = Transpose <perm = [1, 0, 2]> (x) c = Cast <to = 1> (t) y = MatMul (c, w) }"
+    ),
+    "a Cast of ONNX Runtime's own": (
+        "(float16[a, b, 4] x, float16[4, 5] w) => (float16[b, a, 5] y)"
+        " { t = Transpose <perm = [1, 0, 2]> (x) y = MatMul (t, w) }"
+    ),
+}
+
+
+@pytest.mark.parametrize("through", TRANSPOSED)
+def test_a_cast_behind_a_transpose_is_found_and_repaired(through, tmp_path):
+    made = model(TRANSPOSED[through])
+    (found,) = opbridge.lint(made.SerializeToString(), "onnxruntime")
+    assert (found.rule, found.severity, through in found.message) == ("transposed-cast", "error", True)
+    fixed = fix(made, "onnxruntime")
+    assert not fixed.left and fixed.comparison.ok and fixed.comparison.largest == 0
+    path = tmp_path / "fixed.onnx"
+    path.write_bytes(fixed.content)
+    load = "import onnxruntime, sys; onnxruntime.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])"
+    subprocess.run([sys.executable, "-c", load, str(path)], check=True, timeout=120)
+    assert [each.rule for each in opbridge.lint(made.SerializeToString(), "onnxruntime:1.27")] == ["transposed-cast"]

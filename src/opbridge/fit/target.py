@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from opbridge.errors import UsageError
-from opbridge.fit import integer_products, padded_pools, scaled_products, transposed_products
-from opbridge.onnx import opsets
+from opbridge.fit import integer_products, padded_pools, scaled_products
+from opbridge.onnx import opsets, transposed_products
 from opbridge.onnx.wider_types import Kernels
 from opbridge.targets import Opsets, onnxruntime
 from opbridge.targets import Target as Limits

@@ -219,16 +219,17 @@ def _widen(
     graph: ir.Graph, node: ir.Node, opset: int, names: frozenset[str], narrow: ir.DataType, wide: ir.DataType
 ) -> None:
     """Casts the inputs of some type variables to the wide type, and the outputs back to the narrow one."""
+    base = node.name or node.outputs[0].name  # of a file of another exporter, nodes may have no names
     schema = opsets.schema_for(node.op_type, opset, written_for=opset)
     for position, value in enumerate(node.inputs):
         if value is not None and schema.type_variable(position) in names:
-            cast = _cast(node, value, wide, f"{node.name}/in{position}")
+            cast = _cast(node, value, wide, f"{base}/in{position}")
             graph.insert_before(node, cast)
             node.replace_input_with(position, cast.outputs[0])
     for position, value in enumerate(node.outputs):
         if schema.outputs[min(position, len(schema.outputs) - 1)].type_constraint.name not in names:
             continue
-        cast = _cast(node, value, narrow, f"{node.name}/out{position}")
+        cast = _cast(node, value, narrow, f"{base}/out{position}")
         graph.insert_after(node, cast)
         # The cast replaces the value for its consumers and in the graph's outputs, and gets its name.
         result = cast.outputs[0]

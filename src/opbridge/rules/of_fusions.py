@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from opbridge.onnx.transposed_products import operands_read_through_a_cast
 from opbridge.rules.looking import Looked
 from opbridge.rules.rule import Hit, NodeRule
 
@@ -86,4 +87,29 @@ def _is_reciprocal(node: ir.Node, looked: Looked) -> bool:
     return known is not None and known.size == 1 and bool(known.reshape(()) == 1)
 
 
-RULES: tuple[type[NodeRule], ...] = (ReciprocalFactor,)
+class TransposedCast(NodeRule):
+    """A Cast between a Transpose that moves the first dimension and a MatMul of operands of other ranks."""
+
+    identifier = "transposed-cast"
+    title = "A Cast between a Transpose of the first dimension and a MatMul"
+    why = (
+        "The optimizer (MatmulTransposeFusion) merges the Transpose with the MatMul through the Cast, reads a value "
+        "that is not there, and ends the process that loads the model. Before a MatMul of float16, which has no kernel "
+        "on the CPU, ONNX Runtime inserts such a Cast itself."
+    )
+    remedy = (
+        "Cast before the Transpose, or load the model with opbridge.session or with "
+        'disabled_optimizers=["MatmulTransposeFusion"].'
+    )
+    operators = frozenset({"MatMul"})
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        for at in operands_read_through_a_cast(node, (_D.FLOAT16,)):
+            value = node.inputs[at]
+            assert value is not None
+            maker = value.producer()
+            told = "a Cast" if maker is not None and maker.op_type == "Cast" else "a Cast of ONNX Runtime's own"
+            yield Hit(f"MatMul reads a transposed operand through {told}.", node)
+
+
+RULES: tuple[type[NodeRule], ...] = (ReciprocalFactor, TransposedCast)

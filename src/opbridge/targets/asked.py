@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opbridge.errors import UsageError
-from opbridge.targets.ending import ENDING, ENDING_NUMBERS
+from opbridge.targets.ending import ENDING, ENDING_NUMBERS, ENDING_PATTERNS
 from opbridge.targets.facts import Attribute, Fact, Kernels, Pattern
 from opbridge.targets.target import Opsets, Target
 
@@ -84,6 +84,7 @@ def _onnxruntime(version: str) -> Target:
         ),
         *ENDING,
         *ENDING_NUMBERS,
+        *ENDING_PATTERNS,
     ]
     if onnxruntime.loses_factors():
         facts.append(Pattern(rule="reciprocal-factor", source=f"{source} (microsoft/onnxruntime, issue 32416)"))

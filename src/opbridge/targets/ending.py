@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from opbridge.targets.facts import Elements, Filled
+from opbridge.targets.facts import Elements, Filled, Pattern
 
-__all__ = ["ENDING", "ENDING_NUMBERS"]
+__all__ = ["ENDING", "ENDING_NUMBERS", "ENDING_PATTERNS"]
 
 _SOURCE = "measured: make attack (small_nodes) on onnxruntime 1.32.0"
 _ABORTS = "ONNX Runtime aborts the process at a size of 0."
@@ -41,3 +41,12 @@ ENDING_NUMBERS: tuple[Elements, ...] = (
     ),
 )
 """Of which operators which numbers end the process."""
+
+ENDING_PATTERNS: tuple[Pattern, ...] = (
+    Pattern(
+        rule="transposed-cast",
+        source="measured: files of three nodes on onnxruntime 1.24.4, 1.27.0, 1.29.0, 1.30.0, 1.31.1 and 1.32.0",
+        note="Loading the model ends the process.",
+    ),
+)
+"""Which forms end the process that loads the model."""

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
+
 from opbridge.fixing.site import Refused, Site, repair
+from opbridge.onnx.transposed_products import keep_operands_apart, operands_read_through_a_cast
 from opbridge.rules.of_fusions import kept_factor, removed_factor
+
+_CAST = (ir.DataType.FLOAT16,)
+"""What ONNX Runtime casts itself before a MatMul."""
 
 
 @repair("reciprocal-factor")
@@ -16,3 +22,13 @@ def without_copies(site: Site) -> str:
         raise Refused("in another form")
     site.node.replace_input_with(at, kept_factor(value))
     return f"removed {maker.op_type} before {site.node.op_type}"
+
+
+@repair("transposed-cast")
+def cast_before_transpose(site: Site) -> str:
+    """A Cast between a Transpose and a MatMul goes before the Transpose; where ONNX Runtime casts, the two are kept
+    apart."""
+    if not operands_read_through_a_cast(site.node, _CAST):
+        raise Refused("in another form")
+    keep_operands_apart(site.node, _CAST)
+    return "moved a Cast or a Transpose at MatMul"

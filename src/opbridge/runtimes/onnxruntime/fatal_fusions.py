@@ -19,12 +19,13 @@ __all__ = ["fatal_optimisations"]
 _FUSION = "MatmulTransposeFusion"
 
 # Field numbers of onnx.proto: ModelProto.functions, GraphProto.node and input, FunctionProto.node, NodeProto.attribute,
-# AttributeProto.name and ints, TensorProto.data_type.
-_FUNCTIONS, _NODE, _INPUT, _FUNCTION_NODE, _ATTRIBUTE, _NAME, _INTS, _DATA_TYPE = 25, 1, 11, 7, 5, 1, 8, 2
+# AttributeProto.name and ints.
+_FUNCTIONS, _NODE, _INPUT, _FUNCTION_NODE, _ATTRIBUTE, _NAME, _INTS = 25, 1, 11, 7, 5, 1, 8
+
+# TensorProto.data_type; ValueInfoProto.type, TypeProto.tensor_type, TypeProto.Tensor.elem_type.
+_OF_WEIGHT, _OF_INPUT = (2,), (2, 1, 1)
 
 _FLOAT16 = 10
-_OF_FLOAT16 = bytes((0x08, _FLOAT16))
-"""TypeProto.Tensor.elem_type, as it stands in the type of an input."""
 
 
 def _operator(name: str) -> bytes:
@@ -60,7 +61,7 @@ def _of(content: bytes | mmap.mmap) -> list[str]:
             multiplies = multiplies or _MATMUL in node
             casts = casts or _CAST in node
         elif not casts:
-            casts = _is_half(content, start, stop) if kind == INITIALIZER else _OF_FLOAT16 in content[start:stop]
+            casts = _is_half(content, start, stop, _OF_WEIGHT if kind == INITIALIZER else _OF_INPUT)
         if moves and multiplies and casts:
             return [_FUSION]
     return []
@@ -92,8 +93,9 @@ def _moves_first(node: bytes) -> bool:
     return True  # without the attribute the dimensions are reversed
 
 
-def _is_half(content: bytes | mmap.mmap, start: int, stop: int) -> bool:
-    for number, begin, _ in fields(content, start, stop):
-        if number == _DATA_TYPE:
-            return content[begin] == _FLOAT16
+def _is_half(content: bytes | mmap.mmap, start: int, stop: int, path: tuple[int, ...]) -> bool:
+    """Whether the type that a message has at the end of a path of fields is float16."""
+    for number, begin, end in fields(content, start, stop):
+        if number == path[0]:
+            return content[begin] == _FLOAT16 if len(path) == 1 else _is_half(content, begin, end, path[1:])
     return False

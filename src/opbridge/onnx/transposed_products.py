@@ -17,7 +17,7 @@ from collections.abc import Collection
 
 import onnx_ir as ir
 
-__all__ = ["keep_apart"]
+__all__ = ["keep_apart", "keep_operands_apart", "operands_read_through_a_cast"]
 
 
 def keep_apart(model: ir.Model, cast: Collection[ir.DataType]) -> None:
@@ -30,29 +30,49 @@ def keep_apart(model: ir.Model, cast: Collection[ir.DataType]) -> None:
     for graph in [model.graph, *model.graph.subgraphs()]:
         for node in list(graph):
             if node.op_type == "MatMul" and node.domain == "":
-                for position, value in enumerate(node.inputs):
-                    if value is not None and not _have_same_rank(node):
-                        _rewrite(graph, node, position, value, value.dtype in cast)
+                keep_operands_apart(node, cast)
 
 
-def _rewrite(graph: ir.Graph, product: ir.Node, position: int, value: ir.Value, is_cast: bool) -> None:
-    producer = value.producer()
-    if producer is not None and producer.op_type == "Cast" and (before := producer.inputs[0]) is not None:
-        permutation = _permutation(before)
-        if _is_merged(permutation):
-            _cast_first(graph, producer, permutation)
-    elif is_cast and _is_merged(_permutation(value)):
-        assert producer is not None
-        matrix = product.inputs[1]
+def operands_read_through_a_cast(product: ir.Node, cast: Collection[ir.DataType]) -> list[int]:
+    """The places of the operands of a MatMul that ONNX Runtime would read through a Cast and merge with a Transpose."""
+    if _have_same_rank(product):
+        return []
+    return [
+        position
+        for position, value in enumerate(product.inputs)
+        if value is not None and _is_merged(_permutation_before(value, value.dtype in cast))
+    ]
+
+
+def keep_operands_apart(product: ir.Node, cast: Collection[ir.DataType]) -> None:
+    """Rewrites one MatMul; see `keep_apart`."""
+    for position in operands_read_through_a_cast(product, cast):
+        value = product.inputs[position]
+        producer = None if value is None else value.producer()
+        assert product.graph is not None and value is not None and producer is not None
+        permutation = _permutation_before(value, value.dtype in cast)
         own = _own_permutation(producer)
-        is_matrix = matrix is not None and matrix.shape is not None and len(matrix.shape) == 2
-        if position == 0 and own and own[-1] == len(own) - 1 and is_matrix:
-            _transpose_after(graph, product, producer, own)
+        if producer.op_type == "Cast":
+            _cast_first(product.graph, producer, permutation)
+        elif position == 0 and own[-1] == len(own) - 1 and _is_matrix(product.inputs[1]):
+            _transpose_after(product.graph, product, producer, own)
         else:
             kept = ir.node("Max", [value])
             _describe(kept, product, f"{product.outputs[0].name}/operand{position}", value.dtype, value.shape)
-            graph.insert_before(product, kept)
+            product.graph.insert_before(product, kept)
             product.replace_input_with(position, kept.outputs[0])
+
+
+def _permutation_before(value: ir.Value, is_cast: bool) -> list[int]:
+    """The permutation of the Transposes before a Cast that gives a value, or before the value where it is cast."""
+    producer = value.producer()
+    if producer is not None and producer.op_type == "Cast" and producer.domain == "":
+        return [] if producer.inputs[0] is None else _permutation(producer.inputs[0])
+    return _permutation(value) if is_cast else []
+
+
+def _is_matrix(value: ir.Value | None) -> bool:
+    return value is not None and value.shape is not None and len(value.shape) == 2
 
 
 def _have_same_rank(product: ir.Node) -> bool:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import opbridge
-from opbridge.fit.transposed_products import keep_apart
+from opbridge.onnx.transposed_products import keep_apart
 
 _TYPES = {"float16": np.float16, "float": np.float32, "int64": np.int64}
 _LOAD = "import onnxruntime, sys; onnxruntime.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])"
