@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from opbridge.errors import UsageError
-from opbridge.fit import integer_products, padded_pools, scaled_products
+from opbridge.fit import custom_types, integer_products, padded_pools, scaled_products
 from opbridge.onnx import opsets, transposed_products
 from opbridge.onnx.wider_types import Kernels
 from opbridge.targets import Opsets, onnxruntime
@@ -146,3 +146,4 @@ def _correct_for_onnxruntime(model: ir.Model, cast: Collection[ir.DataType]) -> 
     integer_products.keep_products(model)
     padded_pools.keep_apart(model)
     transposed_products.keep_apart(model, cast)
+    custom_types.keep_types(model)

@@ -10,7 +10,7 @@ from onnxscript import opset18 as op
 
 from opbridge.translations.elementwise.elementwise import log1p
 from opbridge.translations.lib.dims import dim_of
-from opbridge.translations.lib.dtypes import FLOATS, const
+from opbridge.translations.lib.dtypes import FLOATS, HALVES, cast, const, rounded, widen
 from opbridge.translations.reduction.reduction import mean
 from opbridge.translations.registry import builtin
 
@@ -96,9 +96,11 @@ def _soft_cross_entropy(logs: Any, target: Any, weight: Any, reduction: int, lab
 def soft_margin_loss(self, target, reduction: int = _MEAN):
     """soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
     # torch rounds each step to the type, where its decomposition does not: in float16 the power soon is infinite.
-    power = op.Exp(op.Neg(self) * op.CastLike(target, self))
-    power.shape, power.dtype = self.shape, self.dtype
-    loss = log1p(power)
+    power = op.Exp(widen(op.Neg(self) * op.CastLike(target, self)))
+    if self.dtype in HALVES:
+        power = rounded(power, self.dtype)
+    power.shape, power.dtype = self.shape, ir.DataType.FLOAT if self.dtype in HALVES else self.dtype
+    loss = cast(log1p(power), self.dtype)
     loss.shape, loss.dtype = self.shape, self.dtype
     if reduction == _MEAN:
         return mean(loss)
