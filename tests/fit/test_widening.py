@@ -120,3 +120,32 @@ def test_the_default_opset_is_kept_where_the_newer_one_lacks_kernels():
         target="openvino",
     )
     assert program.verification.ok
+
+
+_HALF_OPERATORS = {
+    "silu": torch.nn.functional.silu,
+    "hardswish": torch.nn.functional.hardswish,
+    "mish": torch.nn.functional.mish,
+    "softplus": torch.nn.functional.softplus,
+    "logsigmoid": torch.nn.functional.logsigmoid,
+    "gelu": torch.nn.functional.gelu,
+    "scale": lambda x: x * 0.1,
+    "quotient": lambda x: x / 3,
+    "group norm": torch.nn.GroupNorm(2, 4).half(),
+    "bilinear": lambda x: torch.nn.functional.interpolate(x, scale_factor=2, mode="bilinear"),
+}
+
+
+@pytest.mark.parametrize("name", _HALF_OPERATORS)
+def test_operators_of_float16_have_no_casts(name):
+    program = opbridge.export(_HALF_OPERATORS[name], (torch.randn(2, 4, 3, 5).half(),))
+    assert program.verification.ok
+    assert "Cast" not in _operators(program)
+
+
+@pytest.mark.parametrize("factor", [1e6, 1e-7, 70000.0])
+def test_a_factor_that_float16_does_not_hold_computes_in_float32(factor):
+    x = torch.tensor([1e-3, 2.0, -0.5]).half()
+    program = opbridge.export(lambda x: x * factor, (x,))
+    assert program.verification.ok
+    assert _operators(program) == ["Cast", "Mul", "Cast"]

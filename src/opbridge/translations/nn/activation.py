@@ -178,8 +178,8 @@ def _log1p_exp(x: Any) -> Any:
 @builtin("aten::softplus")
 def softplus(self, beta: float = 1.0, threshold: float = 20.0):
     """softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor"""
-    x = widen(self)
     is_unscaled = is_number(beta, 1)
+    x = self if is_unscaled else widen(self)
     scaled = x if is_unscaled else op.Mul(x, cast_like(beta, x))
     curve = _log1p_exp(scaled) if is_double(x) else op.Softplus(scaled)
     curve = curve if is_unscaled else op.Div(curve, cast_like(beta, x))
