@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import ml_dtypes
+import numpy as np
 import onnx_ir as ir
 from onnxscript import INT64, script
 from onnxscript import opset18 as op
@@ -32,8 +33,9 @@ def _operands(*values: Any, floating: bool = False) -> tuple[Any, ...]:
     if floating and not dtype.is_floating_point():
         dtype = ir.DataType.FLOAT
     numbers = [value for value in values if not is_tensor(value)]
-    if dtype in HALVES and any(float(dtype.numpy().type(number)) != number for number in numbers):
-        dtype = ir.DataType.FLOAT
+    with np.errstate(over="ignore"):
+        if dtype in HALVES and any(float(dtype.numpy().type(number)) != number for number in numbers):
+            dtype = ir.DataType.FLOAT
     return promote(*values, dtype=dtype)
 
 
