@@ -85,18 +85,19 @@ def test_others_stay(text) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_loads_in_a_plain_session(tmp_path) -> None:
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_file_loads_in_a_plain_session(dtype, tmp_path) -> None:
     class Mixed(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.inner = torch.nn.Linear(4, 4).half()
+            self.inner = torch.nn.Linear(4, 4).to(dtype)
             self.outer = torch.nn.Linear(4, 3)
 
         def forward(self, x: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             return self.inner(x.transpose(0, 1)), self.outer(ids.permute(1, 0, 2).float())
 
     path = tmp_path / "mixed.onnx"
-    inputs = (torch.randn(2, 3, 4).half(), torch.arange(24).reshape(2, 3, 4))
+    inputs = (torch.randn(2, 3, 4).to(dtype), torch.arange(24).reshape(2, 3, 4))
     program = opbridge.export(Mixed().eval(), inputs, path, dynamic_shapes="batch")
     assert program.verification.ok
     subprocess.run([sys.executable, "-c", _LOAD, str(path)], check=True, timeout=120)

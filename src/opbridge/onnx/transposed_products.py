@@ -154,7 +154,8 @@ def _remove_unread(node: ir.Node | None) -> None:
 
 def _describe(made: ir.Node, node: ir.Node, name: str, dtype: ir.DataType | None, shape: ir.Shape | None) -> None:
     """Gives a new node of one output its name, and the metadata of the node that it belongs to."""
-    made.name = made.outputs[0].name = name
+    made.outputs[0].name = name
+    made.name = f"{name}/{made.op_type}"  # a Cast is named after its result
     made.metadata_props.update({key: text for key, text in node.metadata_props.items() if key != "opbridge.node"})
     made.outputs[0].shape = shape
     if dtype is not None:
