@@ -322,6 +322,22 @@ class Builder:
                 outputs.append(output)
         return ir.Graph(inputs, outputs, nodes=nodes, name=self.unique(name))
 
+    def loop(self, count: int | Tensor, value: Tensor, turn: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """A Loop that a value passes through a number of times; it keeps its type and shape.
+
+        Args:
+            count: The number of turns, as an int or a scalar.
+            value: The value before the first turn.
+            turn: Builds one turn, from its number, a scalar, and the value.
+        """
+        number = self.value(self.unique("iteration"), ir.DataType.INT64, [])
+        going = self.value(self.unique("go_on"), ir.DataType.BOOL, [])
+        shape = value.shape
+        inside = self.value(self.unique("carried"), value.dtype, None if shape is None else list(shape))
+        body = self.body("body", [number, going, inside], lambda: [going, turn(number, inside)])
+        turns = self.constant(count, ir.DataType.INT64) if isinstance(count, int) else count
+        return self.node("Loop", [turns, None, value], {"body": body}, [value.dtype], [shape])[0]
+
     def graph(
         self,
         inputs: Sequence[ir.Value],
