@@ -203,6 +203,18 @@ for how in ("sum", "prod", "mean", "amax", "amin"):
             lambda x, i, y, how=how, include=include: x.scatter_reduce(1, i, y, how, include_self=include),
             *(X, torch.tensor([[[0, 2, 0, 2], [0, 1, 1, 2]]] * 2), torch.stack([X[0], X[1] * NAN])),
         )
+BLOCKS = torch.cat([torch.randn(2, 12, 11), torch.full((2, 12, 1), INF)], -1)
+case("fold", lambda x: F.fold(x, (4, 5), 2), BLOCKS)
+case("fold, all options", lambda x: F.fold(x, (7, 10), (2, 3), (2, 1), (1, 0), (2, 3)), BLOCKS[:, :6])
+case("fold, float64", lambda x: F.fold(x.double(), (4, 5), 2), BLOCKS)
+case("fold, float16", lambda x: F.fold(x.half(), (4, 5), 2), BLOCKS.round())
+case(
+    "fold, dynamic size",
+    lambda x, y: F.fold(x, y.shape, 2),
+    *(BLOCKS, torch.zeros(4, 5)),
+    since=10,
+    dynamic_shapes=({0: "n", 2: "m"}, {0: "h", 1: "w"}),
+)
 case("index_add", lambda x, i, y: x.index_add(-1, i, y), X, torch.tensor([0, 3, 0]), X[..., :3])
 case("index_reduce", lambda x, i, y: x.index_reduce(0, i, y, "amin"), X, torch.tensor([1, 1]), X)
 case(

@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from opbridge.base.version import __version__
 from opbridge.errors import TranslationError
-from opbridge.onnx import downgrade, folding, onnxscript_private, opsets
+from opbridge.onnx import downgrade, folding, onnxscript_private, opsets, shapes
 from opbridge.onnx.python_values import as_array, as_attribute
 from opbridge.onnx.tensor import FLOATS, Tensor
 from opbridge.onnx.versions import ir_version
@@ -332,11 +332,10 @@ class Builder:
         """
         number = self.value(self.unique("iteration"), ir.DataType.INT64, [])
         going = self.value(self.unique("go_on"), ir.DataType.BOOL, [])
-        shape = value.shape
-        inside = self.value(self.unique("carried"), value.dtype, None if shape is None else list(shape))
+        inside = self.value(self.unique("carried"), value.dtype, shapes.sizes(value))
         body = self.body("body", [number, going, inside], lambda: [going, turn(number, inside)])
         turns = self.constant(count, ir.DataType.INT64) if isinstance(count, int) else count
-        return self.node("Loop", [turns, None, value], {"body": body}, [value.dtype], [shape])[0]
+        return self.node("Loop", [turns, None, value], {"body": body}, [value.dtype], [value.shape])[0]
 
     def graph(
         self,

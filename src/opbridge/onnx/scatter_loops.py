@@ -33,10 +33,10 @@ _SMALLEST = -(1 << 63)
 class Emitter(Protocol):
     """What builds the nodes."""
 
-    def emit(self, op_type: str, *inputs: Any, **attributes: Any) -> Any:
+    def emit(self, op_type: str, /, *inputs: Any, **attributes: Any) -> Any:
         """A standard operator with one output, in a form that opsets 11 to 17 share; a list is an int64 tensor."""
 
-    def loop(self, count: Any, value: Any, turn: Callable[[Any, Any], Any]) -> Any:
+    def loop(self, count: Any, value: Any, turn: Callable[[Any, Any], Any], /) -> Any:
         """A value that has passed through a number of turns.
 
         Args:
