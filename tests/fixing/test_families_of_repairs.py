@@ -194,6 +194,28 @@ def test_scatter_nd(reduction, depth, updates):
     assert "ScatterElements" in operators(repaired(made, "tensorrt:10.1", "unsupported-attribute"))
 
 
+_WITHOUT_REDUCTION = (
+    '[[fact]]\nkind = "attribute"\noperators = ["ScatterElements", "ScatterND"]\nattribute = "reduction"\n'
+    'allowed = ["none"]\nsource = "published: x"\n'
+)
+
+
+@pytest.mark.parametrize("reduction", ["add", "mul", "max", "min"])
+@pytest.mark.parametrize(
+    "call", ["ScatterElements <axis = 1, {}> (x, i, u)", "ScatterND <{}> (x, j, v)"], ids=["elements", "slices"]
+)
+def test_scattering_with_a_reduction(lacking, call, reduction):
+    made = model(
+        "(float[3, n] x, float[3, 5] u, float[5, n] v) => (float[3, n] y)"
+        f""" {{ y = {call.format(f'reduction = "{reduction}"')} }}""",
+        i=np.array([[0, 0, -1, 0, 0]] * 3),
+        j=np.array([[0], [2], [0], [-3], [1]]),
+    )
+    fixed = repaired(made, lacking(facts=_WITHOUT_REDUCTION), "unsupported-attribute")
+    assert "Loop" in operators(fixed)
+    kept(made, lacking("Loop", facts=_WITHOUT_REDUCTION), "unsupported-attribute")
+
+
 @pytest.mark.parametrize("attributes", ["", "<reverse = 1>", "<exclusive = 1>", "<reverse = 1, exclusive = 1>"])
 @pytest.mark.parametrize("size", [1, 2, 7, 8])
 def test_cumsum(lacking, attributes, size):

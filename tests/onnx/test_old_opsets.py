@@ -195,7 +195,34 @@ case("topk, smallest", lambda x: x.topk(2, 1, largest=False), X)
 case("sort", torch.sort, X)
 case("cumsum", lambda x: x.cumsum(1), X, since=11)
 case("scatter", lambda x, i, y: x.scatter(-1, i, y), X, torch.zeros(2, 3, 1, dtype=torch.int64), X)
-case("scatter_add", lambda x, i, y: x.scatter_add(1, i, y), X, torch.zeros(2, 3, 4, dtype=torch.int64), X, since=16)
+case("scatter_add", lambda x, i, y: x.scatter_add(1, i, y), X, torch.zeros(2, 3, 4, dtype=torch.int64), X)
+for how in ("sum", "prod", "mean", "amax", "amin"):
+    for include in (True, False):
+        case(
+            f"scatter_reduce, {how}, {include}",
+            lambda x, i, y, how=how, include=include: x.scatter_reduce(1, i, y, how, include_self=include),
+            *(X, torch.tensor([[[0, 2, 0, 2], [0, 1, 1, 2]]] * 2), torch.stack([X[0], X[1] * NAN])),
+        )
+BLOCKS = torch.cat([torch.randn(2, 12, 11), torch.full((2, 12, 1), INF)], -1)
+case("fold", lambda x: F.fold(x, (4, 5), 2), BLOCKS)
+case("fold, all options", lambda x: F.fold(x, (7, 10), (2, 3), (2, 1), (1, 0), (2, 3)), BLOCKS[:, :6])
+case("fold, float64", lambda x: F.fold(x.double(), (4, 5), 2), BLOCKS)
+case("fold, float16", lambda x: F.fold(x.half(), (4, 5), 2), BLOCKS.round())
+case(
+    "fold, dynamic size",
+    lambda x, y: F.fold(x, y.shape, 2),
+    *(BLOCKS, torch.zeros(4, 5)),
+    since=10,
+    dynamic_shapes=({0: "n", 2: "m"}, {0: "h", 1: "w"}),
+)
+case("index_add", lambda x, i, y: x.index_add(-1, i, y), X, torch.tensor([0, 3, 0]), X[..., :3])
+case("index_reduce", lambda x, i, y: x.index_reduce(0, i, y, "amin"), X, torch.tensor([1, 1]), X)
+case(
+    "index_put, accumulated",
+    lambda x, i, j, y: x.index_put((i, j), y, accumulate=True),
+    *(X, torch.tensor([[1], [0]]), torch.tensor([2, 0, -1]), torch.randn(3, 4)),
+    since=11,
+)
 case("index_put", lambda x, i, y: x.index_put((i,), y), X, torch.tensor([1]), torch.randn(1, 3, 4), since=11)
 case("written to", _write, X)
 

@@ -94,6 +94,25 @@ def test_calls_of_opset_18_mean_the_same_in_older_ones(name, opset):
         np.testing.assert_allclose(actual, wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("reduction", ["add", "mul", "max", "min"])
+@pytest.mark.parametrize("opset", [9, 10, 11, 13, 15, 17])
+def test_scattering_with_a_reduction(opset, reduction):
+    functions = [
+        lambda x: opset18.ScatterElements(x, [[1, 0, -1, 1], [0, 0, 0, 0]], x, reduction=reduction),
+        lambda x: opset18.ScatterElements(
+            x, [[1], [-1]], opset18.Slice(x, [0], [1], [1]), axis=-1, reduction=reduction
+        ),
+    ]
+    if opset >= 11:
+        functions.append(lambda x: opset18.ScatterND(x, [[1], [-1]], x, reduction=reduction))
+        functions.append(lambda x: opset18.ScatterND(x, [1, 0], opset18.ReduceSum(x, keepdims=0), reduction=reduction))
+    for function in functions:
+        (want,), _ = run(function, X, opset=18)
+        (got,), kinds = run(function, X, opset=opset)
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+        assert ("Loop" in kinds) == (function in functions[::2] and opset < (16 if reduction in ("add", "mul") else 18))
+
+
 @pytest.mark.parametrize("opset", [10, 13, 17])
 def test_sizes_that_are_not_known(opset):
     """Sizes of "n" are found out in the model, or not needed."""
@@ -150,7 +169,7 @@ REFUSED = {
     "Dropout in training requires opset 12": lambda x: opset18.Dropout(x, 0.5, True),
     "Pow of integers requires opset 12": lambda x: opset18.Pow(opset18.NonZero(x), 2),
     "ArgMax with the attribute 'select_last_index' requires opset 12": lambda x: opset18.ArgMax(x, select_last_index=1),
-    "ScatterND with the reduction 'max' requires opset 18": lambda x: opset18.ScatterND(x, [[0]], x, reduction="max"),
+    "ScatterND requires opset 11": lambda x: opset18.ScatterND(x, [[0]], opset18.Slice(x, [0], [1]), reduction="add"),
     "BatchNormalization with the attribute 'training_mode' requires opset 14": lambda x: opset18.BatchNormalization(
         x, [1.0], [1.0], [1.0], [1.0], training_mode=1
     ),

@@ -34,7 +34,9 @@ __all__ = [
 # In a line of the model, calls that fix a size; in an error, what Python or NumPy say of a symbolic number.
 _CALLS = re.compile(r"\b(int|float|range|list|tuple|map|len|isinstance|type|math\.\w+|np\.\w+|numpy\.\w+)\(|\.numel\(")
 # A bracket that a line ends with, or is all of it, may open a comprehension of several lines.
-_LOOPS = re.compile(r"\bfor\b.*\bin\b|\bmap\(|\.(split|unbind|tolist)\(|\btorch\.(split|unbind)\(|\[$|^[({]$")
+_LOOPS = re.compile(
+    r"\bfor\b.*\bin\b|\b(map|list|tuple)\(|\.(split|unbind|tolist)\(|\btorch\.(split|unbind)\(|\[$|^[({]$"
+)
 _SYMBOLIC = re.compile(r"\bSym(Int|Float|Bool)\b|numpy\.object_|\b[su]\d+\b")
 
 

@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from opbridge.base.version import __version__
 from opbridge.errors import TranslationError
-from opbridge.onnx import downgrade, folding, onnxscript_private, opsets
+from opbridge.onnx import downgrade, folding, onnxscript_private, opsets, shapes
 from opbridge.onnx.python_values import as_array, as_attribute
 from opbridge.onnx.tensor import FLOATS, Tensor
 from opbridge.onnx.versions import ir_version
@@ -321,6 +321,21 @@ class Builder:
                     output = self._node("", "Identity", [output], {}, [output.dtype])[0]
                 outputs.append(output)
         return ir.Graph(inputs, outputs, nodes=nodes, name=self.unique(name))
+
+    def loop(self, count: int | Tensor, value: Tensor, turn: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """A Loop that a value passes through a number of times; it keeps its type and shape.
+
+        Args:
+            count: The number of turns, as an int or a scalar.
+            value: The value before the first turn.
+            turn: Builds one turn, from its number, a scalar, and the value.
+        """
+        number = self.value(self.unique("iteration"), ir.DataType.INT64, [])
+        going = self.value(self.unique("go_on"), ir.DataType.BOOL, [])
+        inside = self.value(self.unique("carried"), value.dtype, shapes.sizes(value))
+        body = self.body("body", [number, going, inside], lambda: [going, turn(number, inside)])
+        turns = self.constant(count, ir.DataType.INT64) if isinstance(count, int) else count
+        return self.node("Loop", [turns, None, value], {"body": body}, [value.dtype], [value.shape])[0]
 
     def graph(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import onnx_ir as ir
@@ -47,6 +47,9 @@ class NodeBuilder(Protocol):
 
     def constant(self, value: Any, dtype: ir.DataType | None = None) -> Tensor:
         """A constant of the graph."""
+
+    def loop(self, count: int | Tensor, value: Tensor, turn: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """Builds a Loop that a value passes through a number of times."""
 
 
 class _Unasked(enum.Enum):

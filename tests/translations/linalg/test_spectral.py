@@ -47,7 +47,19 @@ def test_singular_values_of_any_size(dtype):
 
 
 @pytest.mark.slow
-def test_singular_vectors_need_to_know_the_longer_side():
+def test_singular_vectors_where_the_run_tells_the_longer_side():
+    def reduced(x: torch.Tensor) -> Any:
+        left, values, right = torch.linalg.svd(x, full_matrices=False)
+        return (left * values.unsqueeze(-2)) @ right, values, left.mT @ left, right @ right.mT
+
+    shapes = ({0: Dim("batch"), 1: Dim("rows"), 2: Dim("columns")},)
+    sizes = [(2, 3, 9), (3, 9, 3), (1, 5, 5), (2, 1, 4), (2, 4, 1)]
+    others = [(make(size),) for size in sizes for make in (torch.randn, torch.zeros, torch.ones)]
+    assert_matches(reduced, torch.randn(3, 6, 4), dynamic_shapes=shapes, others=others, **VECTORS)
+
+
+@pytest.mark.slow
+def test_all_singular_vectors_need_to_know_the_longer_side():
     shapes = ({0: Dim("rows"), 1: Dim("columns")},)
     with pytest.raises(opbridge.MissingOperators, match="more rows or more columns"):
         opbridge.export(lambda x: torch.linalg.svd(x)[0], (torch.randn(6, 4),), dynamic_shapes=shapes)

@@ -29,6 +29,33 @@ def test_per_channel(axis):
     assert_matches(lambda x: torch.fake_quantize_per_channel_affine(x, scales, zeros, axis, -127, 127), x)
 
 
+@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_scales_that_the_model_computes_for_a_dynamic_number_of_channels(axis, size):
+    def fake(x):
+        scale = x.abs().amax(1 - axis) / 127
+        return torch.fake_quantize_per_channel_affine(
+            x, scale, torch.zeros_like(scale, dtype=torch.int32), axis, -128, 127
+        )
+
+    others = [(torch.randn(5, 2),), (torch.randn(1, 7),)]
+    assert_matches(fake, torch.randn(2, size), others=others, dynamic_shapes=({0: "n", 1: "m"},))
+
+
+@pytest.mark.parametrize("zero", [0, 3])
+def test_weights_in_the_middle_between_two_steps(zero):
+    torch.manual_seed(0)
+    weight = torch.randn(8, 6)
+    scales = weight.abs().amax(1) / 127.5
+    zeros = torch.full((8,), zero, dtype=torch.int32)
+
+    def fake(x):
+        channels = torch.fake_quantize_per_channel_affine(weight, scales, zeros, 0, -128, 127)
+        return x + channels, x + torch.fake_quantize_per_tensor_affine(weight, float(scales[0]), zero, -128, 127)
+
+    assert_matches(fake, torch.zeros(8, 6), rtol=0, atol=1e-6)
+
+
 def _observed() -> torch.nn.Module:
     torch.manual_seed(0)
     model = torch.nn.Sequential(quantization.QuantStub(), torch.nn.Linear(4, 3)).train()

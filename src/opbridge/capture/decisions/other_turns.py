@@ -26,9 +26,10 @@ def refuse_other_turns(marks: Sequence[Mark]) -> None:
         if len(found) < 3 or found[-1].place == found[-2].place:
             continue
         names = _differing(found[-2].place, found[-1].place)
-        what = (
-            f"{', '.join(map(repr, names))} {'holds' if len(names) == 1 else 'hold'}" if names else "a variable holds"
-        )
+        named = [name for name in names if not name.isdigit()]  # a number is that of a loop, for what it goes over
+        what = "the sequence that a loop iterates over has" if names else "a variable holds"
+        if named:
+            what = f"{', '.join(map(repr, named))} {'holds' if len(named) == 1 else 'hold'}"
         raise WaysRefused(
             f"The model cannot be captured: {what} a different value in each iteration of the loop at "
             f"{found[-1].sources[0]}, and the value is not only a tensor. Count in a tensor, or compute the value "

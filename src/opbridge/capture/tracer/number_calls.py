@@ -21,7 +21,17 @@ import torch
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes
 from opbridge.capture.tracer.filled_lists import filled
-from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, Reversed, Rows, SizedSequence, Zipped
+from opbridge.capture.tracer.sized_sequences import (
+    Joined,
+    Listed,
+    Numbers,
+    Range,
+    Repeated,
+    Reversed,
+    Rows,
+    SizedSequence,
+    Zipped,
+)
 from opbridge.capture.tracer.turning_loops import asks, copied, grown_length
 
 __all__ = ["OTHER_PACKAGES", "FollowingCalls", "elements_of_generator", "length"]
@@ -241,7 +251,7 @@ def _collected(kind: type, *args: Any) -> Any:
         return values
     if isinstance(values, torch.Tensor):
         found = _sequence(values)
-        return kind(values) if found is None else found
+        return kind(values) if found is None else Listed(values) if kind is list else found
     if isinstance(values, types.GeneratorType):  # whose loop may ask before each turn
         values = elements_of_generator(values)
     return copied(values, kind(values))
@@ -313,8 +323,11 @@ _PLAIN: dict[type, Any] = {
     torch.SymFloat: 1.0,
     torch.SymBool: True,
     Joined: [],
+    Listed: [],
+    Numbers: [],
     Range: [],
     Repeated: [],
+    Rows: (),
 }
 _AS_VALUES: dict[Any, Callable[..., Any]] = {int: _int, float: _float}
 _BY_NAME: dict[str, Callable[..., Any]] = {

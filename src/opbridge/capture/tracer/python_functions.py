@@ -19,6 +19,7 @@ from opbridge.capture.tracer.scaled_images import interpolated
 from opbridge.capture.tracer.sized_factories import FACTORIES
 from opbridge.capture.tracer.sized_pools import POOLS
 from opbridge.capture.tracer.sized_sequences import CUTTING, Range, SizedSequence, cut
+from opbridge.capture.tracer.sized_spectra import inverse_stft
 from opbridge.capture.tracer.tensors_as_numbers import is_number, number
 from opbridge.capture.tracer.turning_loops import gathered, gathered_numbers
 
@@ -45,6 +46,7 @@ class PythonFunctions(TorchFunctionMode):
     13. Images are interpolated by factors that only a run tells.
     14. What is padded to a multiple has a size that is one by its form.
     15. Pools take windows of symbolic sizes.
+    16. An inverse short-time Fourier transform takes a symbolic length.
 
     Args:
         settle_ranks: Called with the arguments of each function.
@@ -404,6 +406,8 @@ _WITH_NUMBERS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.unfold: _unfold,
     torch.diff: _diff,
     torch.Tensor.diff: _diff,
+    torch.istft: inverse_stft,
+    torch.Tensor.istft: inverse_stft,
 }
 
 

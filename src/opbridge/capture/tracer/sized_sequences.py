@@ -30,6 +30,7 @@ from opbridge.capture.tracer.turning_loops import (
 __all__ = [
     "CUTTING",
     "Joined",
+    "Listed",
     "Numbers",
     "Parts",
     "Range",
@@ -299,6 +300,10 @@ class Rows(SizedSequence):
         if asks(self):  # where no loop asks for the rows one by one, `unbind` gives a sequence again
             return [self.at(index) for index in range(int(self.length))]
         return list(self.rows.unbind(0))
+
+
+class Listed(Rows):
+    """`list(tensor)`."""
 
 
 class Numbers(SizedSequence):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opbridge.conversion.adapters import (
     axes,
+    columns,
     elementwise,
     layers,
     normalization,
@@ -18,6 +19,7 @@ from opbridge.conversion.adapters import (
 
 __all__ = [
     "axes",
+    "columns",
     "elementwise",
     "layers",
     "normalization",

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from opbridge.conversion.step import Step, lower, raised
+from opbridge.onnx.scatter_loops import can_reduce, reduced_elements, reduced_slices
 
 
 @lower(11, "Gather", says="places are counted from the front")
@@ -67,8 +68,25 @@ def _scatter_to_11(step: Step) -> Sequence[ir.Value]:
     return [found]
 
 
-@lower(18, "ScatterElements", "ScatterND", says="")
-def _scatter_18(step: Step) -> None:
-    reduction = step.get("reduction", "none")
-    if reduction in ("max", "min"):
-        step.refuse(f"with reduction={reduction}")
+@lower(18, "ScatterElements", "ScatterND", says="composed of a Loop over the updates")
+def _scatter_18(step: Step) -> Sequence[ir.Value] | None:
+    return _in_turns(step) if step.get("reduction", "none") in ("max", "min") else None
+
+
+@lower(16, "ScatterElements", "ScatterND", says="composed of a Loop over the updates")
+def _scatter_16(step: Step) -> Sequence[ir.Value] | None:
+    return None if step.get("reduction", "none") == "none" else _in_turns(step)
+
+
+def _in_turns(step: Step) -> Sequence[ir.Value]:
+    reduction, dtype = str(step.get("reduction")), step.dtype(step.data)
+    places, updates = step.input(1), step.input(2)
+    if not can_reduce(dtype, reduction):
+        step.refuse(f"with reduction={reduction} of {dtype.name.lower()}")
+    settings: Any = {"reduction": reduction, "dtype": dtype}
+    if step.node.op_type == "ScatterND":
+        return [reduced_slices(step, step.data, places, updates, rank=step.rank(places), **settings)]
+    axis, sizes = int(step.get("axis", 0)), step.shape(places)
+    size = None if sizes is None else sizes[axis]
+    count = size if isinstance(size, int) else None
+    return [reduced_elements(step, step.data, places, updates, axis=axis, count=count, **settings)]

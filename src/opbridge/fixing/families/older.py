@@ -24,9 +24,14 @@ def in_other_operators(site: Site) -> str:
     dtype = next((each.dtype for each in site.node.inputs if each is not None), None)
     if site.finding.rule == "no-kernel" and dtype in HALVES and is_exact(operator, dtype):
         return ""  # `widths` computes it in float32, and rounds once
-    lacked = frozenset(each for each in _WITH_BODIES if site.is_lacked(each))
-    made = in_older_operators(site.node, site.opset, site.around.types, site.around.name, unwanted=lacked)
+    made = in_older_operators(
+        site.node, site.opset, site.around.types, site.around.name, unwanted=_lacked_with_bodies(site)
+    )
     return f"replaced {operator} by {', '.join(made)}"
+
+
+def _lacked_with_bodies(site: Site) -> frozenset[str]:
+    return frozenset(each for each in _WITH_BODIES if site.is_lacked(each))
 
 
 @repair("unsupported-attribute")
@@ -38,7 +43,8 @@ def without_the_attribute(site: Site) -> str:
     def refused(node: ir.Node) -> bool:
         return any(_is_refused(node, each) for each in facts)
 
-    made = in_older_operators(site.node, site.opset, site.around.types, site.around.name, refused)
+    lacked = _lacked_with_bodies(site)
+    made = in_older_operators(site.node, site.opset, site.around.types, site.around.name, refused, lacked)
     return f"replaced {operator} by {', '.join(made)}"
 
 

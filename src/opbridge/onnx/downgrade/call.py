@@ -115,6 +115,16 @@ class Call:
         """Another operator, in the form that translations are written in."""
         return self.builder.emit(op_type, inputs, attributes)
 
+    def loop(self, count: int | Tensor, value: Tensor, turn: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """A value that has passed through a number of turns, and kept its type and shape.
+
+        Args:
+            count: The number of turns, as an int or a scalar.
+            value: The value before the first turn.
+            turn: Builds one turn, from its number, a scalar, and the value.
+        """
+        return self.builder.loop(count, value, turn)
+
     def older(self, *inputs: Any, **attributes: Any) -> tuple[Tensor, ...]:
         """The same operator, in the form that it had before it changed."""
         given = list(inputs)

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from opbridge.onnx.downgrade.call import Call, changed
+from opbridge.onnx.scatter_loops import can_reduce, reduced_elements, reduced_slices
 
 if TYPE_CHECKING:
     from opbridge.onnx.tensor import Tensor
@@ -82,10 +83,35 @@ def _gather_nd_11(call: Call) -> Sequence[Tensor]:
 
 @changed(18, "ScatterElements", "ScatterND")
 def _scatter_18(call: Call) -> Sequence[Tensor]:
-    """The largest and the smallest came with opset 18, the sum and the product with 16."""
-    if call.attributes.get("reduction") in ("max", "min"):
-        call.refuse(f"with the reduction '{call.attributes['reduction']}'")
-    return call.unchanged()
+    """The largest and the smallest came with opset 18."""
+    reduction = call.attributes.get("reduction", "none")
+    return _in_turns(call, reduction) if reduction in ("max", "min") else call.unchanged()
+
+
+@changed(16, "ScatterElements", "ScatterND")
+def _scatter_16(call: Call) -> Sequence[Tensor]:
+    """The sum and the product came with opset 16."""
+    attributes = dict(call.attributes)
+    reduction = attributes.pop("reduction", "none")
+    return call.older(*call.inputs, **attributes) if reduction == "none" else _in_turns(call, reduction)
+
+
+def _in_turns(call: Call, reduction: str) -> Sequence[Tensor]:
+    """A Loop over the updates."""
+    data, places, updates = call.inputs
+    assert data is not None and places is not None
+    dtype = data.dtype
+    if dtype is None or not can_reduce(dtype, reduction):
+        call.refuse(f"with the reduction '{reduction}'{f' of {dtype.name}' if dtype is not None else ''}")
+    settings: Any = {"reduction": reduction, "dtype": dtype}
+    if call.name == "ScatterND":
+        result = reduced_slices(call, data, places, updates, rank=call.rank(places), **settings)
+    else:
+        axis = call.attributes.get("axis", 0)
+        sizes = call.sizes(places)
+        count = None if sizes is None else sizes[axis]
+        result = reduced_elements(call, data, places, updates, axis=axis, count=count, **settings)
+    return (result,)
 
 
 @changed(11, "ScatterElements")

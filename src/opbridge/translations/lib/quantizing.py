@@ -167,6 +167,9 @@ def dequantize(x: Any, scale: Any, zero_point: Any, blocks: Blocks | None, out_d
     if is_token or not (_has_operator(x.dtype, blocks, wide) or (is_plain_int32 and not blocks.per_row)):
         return cast(_dequantize_by_steps(x, scale, zero_point, blocks), out)
     scale, zero_point = _parameters(x, scale, None if is_plain_int32 else zero_point, x.dtype, blocks)
+    if zero_point is None and blocks.axis is not None and _is_quantized_at_once(x):
+        # ONNX Runtime would take the single zero point of the QuantizeLinear before it for that of every channel.
+        zero_point = op.Expand(const(0, x.dtype), op.Shape(scale))
     result = _in_blocks(op.DequantizeLinear, opset21.DequantizeLinear, x, scale, zero_point, blocks)
     return cast(described(result, x.shape, _FLOAT), out)
 
@@ -206,6 +209,12 @@ def _shifted(x: Any) -> Any:
             return None
         x = node.inputs[0]
     return x if x.dtype == ir.DataType.UINT8 else None
+
+
+def _is_quantized_at_once(x: Any) -> bool:
+    """Whether integers come from a QuantizeLinear with one scale for all of them."""
+    node = x.producer()
+    return node is not None and node.op_type == "QuantizeLinear" and node.inputs[1].shape == ()
 
 
 def _is_zero(zero_point: Any) -> bool:

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.dims import Dim, all_known, dim_of, dims_of, minimum, shape_of
+from opbridge.translations.lib.dims import Dim, all_known, dim_of, dims_of, maximum, minimum, shape_of
 from opbridge.translations.lib.dtypes import cast, const
 from opbridge.translations.lib.matrices import matrix_transpose
 from opbridge.translations.lib.reshaping import take_slice
@@ -34,6 +34,13 @@ def linalg_svd(A, full_matrices: bool = False, compute_uv: bool = True, driver: 
     if 0 in A.shape:
         return _empty_svd(A, full_matrices, compute_uv)
     is_wide = _is_wide(height, width, compute_uv)
+    if is_wide is None and full_matrices:
+        raise TranslationError(
+            "All singular vectors are supported only if it is known at export whether the matrices have more rows or "
+            "more columns. Make both dimensions static, or pass full_matrices=False."
+        )
+    if is_wide is None:
+        return _reduced_svd(A)
     tall = matrix_transpose(cast(A, _DOUBLE), rank) if is_wide else cast(A, _DOUBLE)
     turned, right = _in_double(_rotations().orthogonalised(tall))
     lengths = op.ReduceL2(turned, [rank - 2], keepdims=0)
@@ -84,18 +91,41 @@ def linalg_matrix_exp(self):
     return cast(result, self.dtype)
 
 
-def _is_wide(height: Dim, width: Dim, matters: bool) -> bool:
-    """Whether a matrix has fewer rows than columns. Where only values are asked for, it does not matter."""
+def _reduced_svd(A: Any) -> tuple[Any, Any, Any]:
+    """The decomposition of matrices of which only the run knows whether they have more rows or more columns."""
+    rank = len(A.shape)
+    *batch, height, width = dims_of(A)
+    longer, count = maximum(height, width), minimum(height, width)
+    is_wide = op.Less(height.value, width.value)
+    # The elements row by row, or column by column where these are the longer side.
+    rows = op.Unsqueeze(op.Range(0, longer.value, 1), [-1])
+    columns = op.Range(0, count.value, 1)
+    across, along = op.Add(op.Mul(rows, width.value), columns), op.Add(op.Mul(columns, width.value), rows)
+    elements = op.Reshape(cast(A, _DOUBLE), shape_of([*batch, height * width]), allowzero=1)
+    tall = op.Gather(elements, op.Where(is_wide, along, across), axis=rank - 2)
+    turned, right = _in_double(_rotations().orthogonalised(tall))
+    lengths = op.ReduceL2(turned, [rank - 2], keepdims=0)
+    values, order = op.TopK(lengths, op.Reshape(count.value, [1]), axis=-1)
+    turned, right = (_with_columns(each, order, rank) for each in (turned, right))
+    left = take_slice(_completed(turned, rank), rank - 1, 0, count)
+    both = op.Concat(left, right, axis=rank - 2)  # those of the longer side above those of the shorter one
+
+    def part(start: Any, size: Dim) -> Any:
+        return cast(
+            op.Slice(both, op.Reshape(start, [1]), op.Reshape(op.Add(start, size.value), [1]), [rank - 2]), A.dtype
+        )
+
+    left, right = part(op.Where(is_wide, longer.value, 0), height), part(op.Where(is_wide, 0, longer.value), width)
+    return left, cast(values, A.dtype), matrix_transpose(right, rank)
+
+
+def _is_wide(height: Dim, width: Dim, matters: bool) -> bool | None:
+    """Whether a matrix has fewer rows than columns; None where only a run tells, and it matters."""
     if height == width:
         return False
     if all_known(height, width):
         return int(height) < int(width)
-    if matters:
-        raise TranslationError(
-            "Singular vectors are supported only if it is known at export whether the matrices have more rows or "
-            "more columns. Make both dimensions static."
-        )
-    return False
+    return None if matters else False
 
 
 def _completed(turned: Any, rank: int) -> Any:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.dtypes import is_float
+from opbridge.translations.lib.dtypes import is_float, is_tensor
 from opbridge.translations.lib.quantizing import Blocks, dequantize, quantize, range_of
 from opbridge.translations.quantized.forms import builtin_in_two_forms
 
@@ -110,5 +111,36 @@ def _fake_quantize(x: Any, scale: Any, zero_point: Any, low: int, high: int, blo
     dtype = next((each for each in _TYPES if range_of(each)[0] <= low and high <= range_of(each)[1]), None)
     if dtype is None:
         raise NotImplementedError(f"No supported integer type has the range {low} to {high}.")
-    quantized = quantize(x, scale, zero_point, low, high, dtype, blocks, wide=wide)
+    quantized = _quantized_weight(x, scale, zero_point, low, high, dtype, blocks)
+    if quantized is None:
+        quantized = quantize(x, scale, zero_point, low, high, dtype, blocks, wide=wide)
     return dequantize(quantized, scale, zero_point, blocks, x.dtype, wide=wide)
+
+
+def _quantized_weight(
+    x: Any, scale: Any, zero_point: Any, low: int, high: int, dtype: ir.DataType, blocks: Blocks
+) -> Any:
+    """The integers that a constant becomes, with the product that PyTorch rounds; None for what is not constant.
+
+    QuantizeLinear divides. Where the largest weight of a channel lies in the middle between two steps, as with a scale
+    of amax / 127.5, the two round to different steps.
+    """
+    arrays = [_known(each) for each in (x, scale, zero_point)]
+    builder: Any = getattr(x, "builder", None)
+    if builder is None or any(each is None for each in arrays):
+        return None
+    data, factor, shift = arrays
+    assert data is not None and factor is not None and shift is not None
+    if blocks.axis is not None:
+        shape = [-1 if axis == blocks.axis % data.ndim else 1 for axis in range(data.ndim)]
+        factor, shift = factor.reshape(shape), shift.reshape(shape)
+    steps = np.rint(data.astype(np.float32) * (np.float32(1) / factor.astype(np.float32))) + shift
+    integers = np.clip(steps, low, high).astype(dtype.numpy())
+    return builder.initializer(f"{x.name}_quantized", ir.tensor(integers, dtype=dtype))
+
+
+def _known(value: Any) -> np.ndarray | None:
+    """The numbers of an argument; None where only a run tells them."""
+    if not is_tensor(value):
+        return np.asarray(value)
+    return None if value.const_value is None else value.const_value.numpy()

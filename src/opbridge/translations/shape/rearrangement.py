@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.errors import TranslationError
-from opbridge.translations.lib.dims import all_known, dim_of, dims_of, per_dim, product, shape_of
-from opbridge.translations.lib.dtypes import cast_like, const
+from opbridge.onnx.block_sums import summed_blocks
+from opbridge.translations.lib.dims import Dim, all_known, dim_of, dims_of, per_dim, product, shape_of
+from opbridge.translations.lib.dtypes import HALVES
 from opbridge.translations.lib.reshaping import reshape, with_batch
-from opbridge.translations.lib.scattering import scatter_elements
 from opbridge.translations.registry import builtin
 from opbridge.translations.shape.movement import window_positions
 
@@ -53,29 +51,34 @@ def col2im(self, output_size, kernel_size, dilation, padding, stride):
     image, kernel, dilations, pads, strides = (
         per_dim(given, 2) for given in (output_size, kernel_size, dilation, padding, stride)
     )
-    if not all_known(*image) and self.dtype != ir.DataType.FLOAT:
-        raise TranslationError("fold requires an output size that is known at export, or float32.")
+    builder = getattr(self, "builder", None)
+    # Other exporters than opbridge's build for opset 18.
+    is_node = self.dtype == ir.DataType.FLOAT and (builder is None or builder.opset >= _SINCE_COL2IM)
 
     def folded(x: Any) -> Any:
-        if x.dtype == ir.DataType.FLOAT:
+        if is_node:
             sizes = image if all_known(*image) else shape_of(image)
             return op.Col2Im(x, sizes, kernel, dilations=dilations, pads=[*pads, *pads], strides=strides)
-        places = [
-            np.arange(0, image[axis] + 2 * pads[axis] - dilations[axis] * (kernel[axis] - 1), strides[axis])
-            + dilations[axis] * np.arange(kernel[axis])[:, None]
-            for axis in range(2)
-        ]
-        width = image[1] + 2 * pads[1]
-        index = (places[0][:, None, :, None] * width + places[1][None, :, None, :]).ravel()
-        area = (image[0] + 2 * pads[0]) * width
+        wide = op.Cast(x, to=ir.DataType.FLOAT) if x.dtype in HALVES or x.dtype == ir.DataType.BOOL else x
         batch, channels = dim_of(x, 0), dim_of(x, 1) // (kernel[0] * kernel[1])
-        values = op.Reshape(x, shape_of([batch, channels, len(index)]), allowzero=1)
-        canvas = op.Expand(cast_like(0, x), shape_of([batch, channels, area]))
-        summed = scatter_elements(canvas, op.Expand(const(index), op.Shape(values)), values, 2, "add")
-        padded = op.Reshape(summed, shape_of([batch, channels, image[0] + 2 * pads[0], width]), allowzero=1)
-        return op.Slice(padded, pads, [pads[0] + image[0], pads[1] + image[1]], [2, 3])
+        reach = [dilations[axis] * (kernel[axis] - 1) + 1 for axis in range(2)]
+        counts = [(Dim(image[axis]) + (2 * pads[axis] - reach[axis])) // strides[axis] + 1 for axis in range(2)]
+        summed = summed_blocks(
+            lambda name, *inputs, **attributes: getattr(op, name)(*inputs, **attributes),
+            lambda value, sizes: op.Reshape(value, shape_of([batch, channels, *sizes]), allowzero=1),
+            wide,
+            counts,
+            block=[int(each) for each in kernel],
+            strides=[int(each) for each in strides],
+            dilations=[int(each) for each in dilations],
+        )
+        ends = shape_of([Dim(image[axis]) + pads[axis] for axis in range(2)])
+        return op.Cast(op.Slice(summed, [int(each) for each in pads], ends, [2, 3]), to=x.dtype)
 
     return with_batch(self, 3, folded)
+
+
+_SINCE_COL2IM = 18
 
 
 @builtin("aten::pixel_shuffle")
