@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import onnx
 import pytest
 
 import opbridge
+from opbridge.onnx.wire import varint
 from opbridge.runtimes.onnxruntime.fatal_fusions import fatal_optimisations
 
 _FUSION = ["MatmulTransposeFusion"]
@@ -61,6 +63,18 @@ def test_nodes_of_functions_and_of_bodies_count() -> None:
 @pytest.mark.parametrize("content", [b"", b"\x00\x01", b"\x3a\xff\xff\xff\xff\x0f", _content(HALF)[:-9]], ids=repr)
 def test_damaged_files_have_none_or_are_read_as_far_as_they_go(content) -> None:
     assert fatal_optimisations(content) in ([], _FUSION)
+
+
+@pytest.mark.slow
+def test_a_file_of_millions_of_empty_fields_is_not_read_by_hand() -> None:
+    attribute = b"\x2a" + varint(6_000_000) + b"\x42\x00" * 3_000_000
+    node = b"\x22\x09Transpose" + attribute
+    body = b"\x0a" + varint(len(node)) + node + b"\x0a\x00" * 3_000_000
+    content = b"\x3a" + varint(len(body)) + body
+    tracemalloc.start()
+    assert fatal_optimisations(content) == _FUSION
+    assert tracemalloc.get_traced_memory()[1] < 4 * len(content)
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("text", [HALF, CAST, REVERSED.replace("a, b, 4", "a, b, n")], ids=["half", "cast", "reversed"])

@@ -9,6 +9,7 @@ a model has a Transpose that moves the first dimension, a MatMul, and a Cast or 
 
 from __future__ import annotations
 
+import itertools
 import mmap
 from collections.abc import Iterator
 
@@ -18,9 +19,13 @@ __all__ = ["fatal_optimisations"]
 
 _FUSION = "MatmulTransposeFusion"
 
+# Nobody waits for a model of more parts to be read by hand, or of a node with more fields: the fusion is left out then.
+_MOST_PARTS, _MOST_FIELDS = 1 << 19, 256
+
 # Field numbers of onnx.proto: ModelProto.functions, GraphProto.node and input, FunctionProto.node, NodeProto.attribute,
 # AttributeProto.name and ints.
 _FUNCTIONS, _NODE, _INPUT, _FUNCTION_NODE, _ATTRIBUTE, _NAME, _INTS = 25, 1, 11, 7, 5, 1, 8
+_OTHER = 0
 
 # TensorProto.data_type; ValueInfoProto.type, TypeProto.tensor_type, TypeProto.Tensor.elem_type.
 _OF_WEIGHT, _OF_INPUT = (2,), (2, 1, 1)
@@ -54,13 +59,15 @@ def fatal_optimisations(model: str | bytes) -> list[str]:
 
 def _of(content: bytes | mmap.mmap) -> list[str]:
     moves = multiplies = casts = False
-    for kind, start, stop in _parts(content):
+    for count, (kind, start, stop) in enumerate(_parts(content)):
+        if count == _MOST_PARTS:
+            return [_FUSION]
         if kind == _NODE:
             node = content[start:stop]
             moves = moves or (_TRANSPOSE in node and _moves_first(node))
             multiplies = multiplies or _MATMUL in node
             casts = casts or _CAST in node
-        elif not casts:
+        elif not casts and kind in (INITIALIZER, _INPUT):
             casts = _is_half(content, start, stop, _OF_WEIGHT if kind == INITIALIZER else _OF_INPUT)
         if moves and multiplies and casts:
             return [_FUSION]
@@ -68,25 +75,27 @@ def _of(content: bytes | mmap.mmap) -> list[str]:
 
 
 def _parts(content: bytes | mmap.mmap) -> Iterator[tuple[int, int, int]]:
-    """The nodes, initializers and inputs of a model's graph, and the nodes of its functions, with their offsets."""
+    """The parts of a model's graph, by the numbers of their fields, and the nodes of its functions; with their offsets.
+
+    Any other part has the number `_OTHER`.
+    """
     for number, begin, end in fields(content, 0, len(content)):
         if number == GRAPH:
-            for kind, start, stop in fields(content, begin, end):
-                if kind in (_NODE, INITIALIZER, _INPUT):
-                    yield kind, start, stop
+            yield from fields(content, begin, end)
         elif number == _FUNCTIONS:
             for kind, start, stop in fields(content, begin, end):
-                if kind == _FUNCTION_NODE:
-                    yield _NODE, start, stop
+                yield _NODE if kind == _FUNCTION_NODE else _OTHER, start, stop
+        else:
+            yield _OTHER, begin, end
 
 
 def _moves_first(node: bytes) -> bool:
     """Whether a Transpose moves the first dimension; of a node with bodies, whether one of them may."""
     if any(each in node for each in _WITH_BODIES):
         return True
-    for number, begin, end in fields(node, 0, len(node)):
+    for number, begin, end in itertools.islice(fields(node, 0, len(node)), _MOST_FIELDS):
         if number == _ATTRIBUTE:
-            parts = list(fields(node, begin, end))
+            parts = list(itertools.islice(fields(node, begin, end), _MOST_FIELDS))
             if any(kind == _NAME and node[start:stop] == b"perm" for kind, start, stop in parts):
                 first = next((start for kind, start, _ in parts if kind == _INTS), None)
                 return first is not None and node[first] != 0
@@ -95,7 +104,7 @@ def _moves_first(node: bytes) -> bool:
 
 def _is_half(content: bytes | mmap.mmap, start: int, stop: int, path: tuple[int, ...]) -> bool:
     """Whether the type that a message has at the end of a path of fields is float16."""
-    for number, begin, end in fields(content, start, stop):
+    for number, begin, end in itertools.islice(fields(content, start, stop), _MOST_FIELDS):
         if number == path[0]:
             return content[begin] == _FLOAT16 if len(path) == 1 else _is_half(content, begin, end, path[1:])
     return False
