@@ -26,7 +26,7 @@ from opbridge.kernels import aten
 from opbridge.onnx import reading
 from opbridge.plan.data import Plan
 from opbridge.runtimes.onnxruntime import open_session
-from opbridge.runtimes.onnxruntime.model_file import required_kernels
+from opbridge.runtimes.onnxruntime.model_file import checked_model, required_kernels
 from opbridge.runtimes.sessions import open_runtime
 from opbridge.verification.options import Options
 from opbridge.verification.report import LOADING, Run, Verification
@@ -80,6 +80,7 @@ def verify_file(
 
     loaded: Any
     if options.in_onnxruntime:
+        checked_model(name)  # before anything reads it
         open_ = functools.partial(open_session, name, aten=options.aten, loaded=True)
         loaded = sheltered(open_, load, options.isolated, repeats=lambda: aten.NAME in required_kernels(name))
     else:
