@@ -29,10 +29,11 @@ __all__ = ["note", "widen"]
 _OPTIONAL_FROM = {"BatchNormalization": 1, "Dropout": 1, "LayerNormalization": 1, "MaxPool": 1, "Unique": 1}
 
 _OF_TYPES = frozenset({"unsupported-form", "unsupported-type"})
-"""The rules that find nodes that a target may take in other types."""
+"""The rules that find nodes that a target may take in other types. A warning is not about all of its devices."""
 
 _OF_OPERATORS = frozenset({"missing-operator"})
-"""The rule that finds operators that a target lacks: where that is a warning, ONNX Runtime runs them on the CPU."""
+"""The rule that finds operators that a target lacks. Of an execution provider, which leaves it to ONNX Runtime to cast
+float16, this and the others are warnings: ONNX Runtime runs the node on the CPU."""
 
 _KEEPING = 'target="cuda", "tensorrt" or "openvino" (--target) keeps bfloat16.'
 
@@ -94,6 +95,7 @@ def _left_to(limits: Limits, model: ir.Model) -> Callable[[ir.Node], Collection[
         copy = model.clone()
         nodes = dict(zip(copy.graph.all_nodes(), model.graph.all_nodes(), strict=True))
         for finding, node in look(Looked(copy), [limits], _OF_TYPES | _OF_OPERATORS):
-            if node in nodes and (finding.rule in _OF_TYPES or finding.severity == "warning"):
+            refused = finding.severity == "error" and finding.rule in _OF_TYPES
+            if node in nodes and (refused or (cast_by_it and finding.severity == "warning")):
                 lacking.add(nodes[node])
     return lambda node: cast_by_it if node in lacking else types
