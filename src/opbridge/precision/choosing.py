@@ -1,0 +1,267 @@
+"""The nodes that stay in float32, decided before anything is compared.
+
+Rules, in this order; the first one that holds is the reason:
+    1. The user names the node, its operator, or a pattern that either matches.
+    2. The operator has no form in the format, or is not ONNX's own.
+    3. A constant that the node reads is beyond the format, or is lost in it: more than 1 % of its RMS. The bounds of a Clip
+       may be beyond it, since the largest number of the format bounds as well.
+    4. A value that the node reads or gives was beyond the format when the model ran, or lost more than 1 %. On random
+       inputs a factor of four is left for others.
+    5. A normalisation or a norm reads values whose squares are beyond the format.
+    6. The node's own result, from rounded inputs, is further from float32's than half the tolerance. What gives its inputs
+       stays too: they are what was rounded.
+    7. The results become integers: numbers of elements, positions.
+    8. It only moves elements from nodes that stay to nodes that stay.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from opbridge.errors import UsageError
+from opbridge.precision.formats import Format, loss
+from opbridge.precision.forms import CONTROL_FLOW, Form
+from opbridge.precision.instruments import MOVING
+from opbridge.precision.measuring import Measured
+from opbridge.precision.rewriting import constant_of
+from opbridge.precision.types import Floats, graphs
+from opbridge.precision.report import Kept
+
+__all__ = ["MARGIN", "Chooser"]
+
+MARGIN = 4.0
+"""What is left for other inputs than random ones."""
+
+_LOST = 0.01
+
+_SQUARING = frozenset(
+    {"GroupNormalization", "InstanceNormalization", "LayerNormalization", "LpNormalization", "RMSNormalization"}
+    | {"MeanVarianceNormalization", "ReduceL2", "ReduceSumSquare", "LpPool", "GlobalLpPool"}
+)
+
+# Of numbers to numbers of the same kind, as positions and numbers of elements are computed with.
+_ARITHMETIC = frozenset(
+    {"Abs", "Add", "Cast", "Ceil", "Clip", "Div", "Floor", "Max", "Min", "Mod", "Mul", "Neg", "Pow", "Range", "Reciprocal"}
+    | {"Round", "Sqrt", "Sub", "Where", "CumSum", "ReduceSum", "ReduceMax", "ReduceMin", "Log", "Exp", "Relu"}
+    | MOVING
+)
+
+_INTEGERS = frozenset(
+    {ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64}
+    | {ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64}
+)
+
+
+class Chooser:
+    """Chooses the nodes of a model that stay.
+
+    Args:
+        model: The model, without functions.
+        to: The format.
+        floats: Its values of float32.
+        form: The form of a node.
+
+    Attributes:
+        kept: The nodes that stay, with the reasons.
+    """
+
+    def __init__(self, model: ir.Model, to: Format, floats: Floats, form: Callable[[ir.Node], Form]) -> None:
+        self._model, self._to, self._floats, self._form = model, to, floats, form
+        self._nodes = [node for graph in graphs(model.graph) for node in graph]
+        self._losses: dict[int, tuple[float, float]] = {}
+        self.kept: dict[ir.Node, Kept] = {}
+        self._wide: set[ir.Value] = set()
+
+    def is_wide(self, value: ir.Value) -> bool:
+        """Whether a value was beyond the format."""
+        return value in self._wide
+
+    def choose(self, patterns: Sequence[str], measured: Measured | None, given: bool, tolerance: float) -> None:
+        """Applies the rules.
+
+        Args:
+            patterns: What the user names.
+            measured: What was measured; None: nothing was.
+            given: Whether that was on the user's inputs.
+            tolerance: The largest error.
+
+        Raises:
+            UsageError: A pattern matches nothing.
+        """
+        self._named(patterns)
+        self._without_form()
+        self._constants()
+        if measured is not None:
+            self._ranges(measured, 1.0 if given else MARGIN)
+            self._squares(measured)
+            self._errors(measured, tolerance / 2)
+        self._integers()
+        self.close()
+
+    def candidates(self) -> list[ir.Node]:
+        """The nodes that do not stay and have values of the format."""
+        return [node for node in self._nodes if node not in self.kept and node.op_type != "Constant" and self._changes(node)]
+
+    def keep(self, node: ir.Node, kind: str, why: str) -> None:
+        """Has a node stay, unless it does already."""
+        if node not in self.kept:
+            self.kept[node] = Kept.of(node, kind, why)
+
+    def _changes(self, node: ir.Node) -> bool:
+        return self._form(node).changes
+
+    # The rules
+
+    def _named(self, patterns: Sequence[str]) -> None:
+        for pattern in patterns:
+            found = [
+                node
+                for node in self._nodes
+                if any(fnmatch.fnmatchcase(name, pattern) for name in (node.name or "", node.op_type, *_names(node)))
+            ]
+            if not found:
+                raise UsageError(
+                    f"No node or operator of the model matches {pattern!r} (--keep). Give the name of a node, an "
+                    "operator, or a shell pattern of either."
+                )
+            for node in found:
+                if self._changes(node):
+                    self.keep(node, "asked", f"{pattern!r} is to be kept.")
+
+    def _without_form(self) -> None:
+        for node in self._nodes:
+            if self._changes(node) or node.op_type == "Constant":
+                continue
+            if not any(each in self._floats for each in (*node.inputs, *node.outputs)):
+                continue
+            if node.domain not in ("", "ai.onnx"):
+                why = f"The types that operators of the domain '{node.domain}' take are not known."
+            else:
+                why = f"{node.op_type} does not take {self._to.name} at this opset."
+            self.keep(node, "operator", why)
+
+    def _constants(self) -> None:
+        for node, at, value in self._read():
+            tensor = constant_of(value)
+            if tensor is None or node.op_type in MOVING | CONTROL_FLOW:
+                continue
+            lost, largest = self._loss(tensor)
+            is_beyond = largest > self._to.largest
+            if lost <= _LOST or (node.op_type == "Clip" and at > 0 and is_beyond):
+                continue
+            name = f"Its constant '{value.name}'"
+            if is_beyond:
+                self.keep(node, "constant", f"{name} has {largest:g}, which is beyond {self._to.name}.")
+            else:
+                self.keep(node, "constant", f"{name} loses {min(lost, 1.0):.0%} of its RMS in {self._to.name}.")
+
+    def _loss(self, tensor: ir.TensorProtocol) -> tuple[float, float]:
+        """How far a constant is from what it becomes, and its largest finite magnitude."""
+        if id(tensor) not in self._losses:
+            self._losses[id(tensor)] = loss(tensor.numpy(), self._to)
+        return self._losses[id(tensor)]
+
+    def _ranges(self, measured: Measured, margin: float) -> None:
+        where = "" if margin == 1.0 else " on random inputs"
+        for value, largest in measured.largest.items():
+            if largest * margin > self._to.limit:
+                why = f"'{value.name}' reaches {largest:.3g}{where}; {self._to.name} ends at {self._to.limit:g}."
+            elif measured.losses.get(value, 0.0) > _LOST:
+                lost = min(measured.losses[value], 1.0)
+                why = f"'{value.name}', up to {largest:.3g}, loses {lost:.0%} of its RMS in {self._to.name}."
+            else:
+                continue
+            self._wide.add(value)
+            for node in self._around(value):
+                self.keep(node, "range", why)
+
+    def _squares(self, measured: Measured) -> None:
+        for node in self._nodes:
+            largest = measured.largest.get(node.inputs[0], 0.0) if node.op_type in _SQUARING and node.inputs else 0.0
+            if largest**2 > self._to.limit and self._changes(node):
+                why = f"It squares numbers of up to {largest:.3g}; {self._to.name} ends at {self._to.limit:g}."
+                self.keep(node, "range", why)
+
+    def _errors(self, measured: Measured, most: float) -> None:
+        for node, error in measured.errors.items():
+            if error <= most:
+                continue
+            why = f"From inputs in {self._to.name}, its result is off by {min(error, 1.0):.1%} of its RMS."
+            if not np.isfinite(error):
+                why = f"From inputs in {self._to.name}, its result is not finite."
+            self.keep(node, "error", why)
+            for value in node.inputs:
+                maker = self._source(value)
+                if maker is not None and value in self._floats and self._changes(maker):
+                    self.keep(maker, "error", f"{node.op_type} '{node.name}' needs its result in float32.")
+
+    def _integers(self) -> None:
+        waiting = [
+            node
+            for node in self._nodes
+            if node.op_type == "Cast" and node.inputs[0] in self._floats and self._floats.dtype(node.outputs[0]) in _INTEGERS
+        ]
+        chosen = set(waiting)
+        while waiting:
+            node = waiting.pop()
+            self.keep(node, "index", "Its results become integers.")
+            for value in node.inputs:
+                maker = value.producer() if value is not None else None
+                if maker is None or value not in self._floats or maker in chosen or maker.op_type not in _ARITHMETIC:
+                    continue
+                users = [user for each in maker.outputs for user, _ in each.uses()]
+                if not any(each.is_graph_output() for each in maker.outputs) and all(user in chosen for user in users):
+                    chosen.add(maker)
+                    waiting.append(maker)
+
+    def close(self) -> None:
+        """Has nodes stay that only move elements from nodes that stay to nodes that stay."""
+        changed = True
+        while changed:
+            changed = False
+            for node in self._nodes:
+                if node in self.kept or node.op_type not in MOVING or not self._changes(node):
+                    continue
+                given = [each for each in node.inputs if each in self._floats and constant_of(each) is None]
+                makers = [each.producer() for each in given if each is not None]
+                users = [user for each in node.outputs if each in self._floats for user, _ in each.uses()]
+                is_output = any(each.is_graph_output() for each in node.outputs)
+                if given and users and not is_output and all(each in self.kept for each in (*makers, *users)):
+                    self.keep(node, "between", "It moves elements between nodes that stay.")
+                    changed = True
+
+    # The graph
+
+    def _read(self) -> Iterator[tuple[ir.Node, int, ir.Value]]:
+        """Each node with what it reads in the format."""
+        for node in self._nodes:
+            form = self._form(node)
+            for at, value in enumerate(node.inputs):
+                if value is not None and form.inputs[at]:
+                    yield node, at, value
+
+    def _around(self, value: ir.Value) -> Iterator[ir.Node]:
+        """The node that gives a value and those that read it, where they would in the format."""
+        maker = value.producer()
+        if maker is not None and self._changes(maker):
+            yield maker
+        for user, at in value.uses():
+            if self._form(user).inputs[at]:
+                yield user
+
+    def _source(self, value: ir.Value | None) -> ir.Node | None:
+        """The node that computes a value, before those that only move it."""
+        node = value.producer() if value is not None else None
+        while node is not None and node.op_type in MOVING and node.inputs and node.inputs[0] in self._floats:
+            node = node.inputs[0].producer()
+        return node
+
+
+def _names(node: ir.Node) -> Iterator[str]:
+    if node.domain not in ("", "ai.onnx"):
+        yield f"{node.domain}::{node.op_type}"
+    yield from (each.name or "" for each in node.outputs)

@@ -1,0 +1,81 @@
+"""A model as the steps of a cast take it: without functions, at an opset that has the format, with the types of its values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx_ir as ir
+from onnx_ir.passes import common as passes
+
+from opbridge.conversion.converting import converted_in_place, without_weights
+from opbridge.conversion.types import Types, inferred
+from opbridge.errors import ModelFileError, PrecisionError
+from opbridge.precision.formats import Format
+from opbridge.precision.types import Floats, graphs
+
+__all__ = ["Prepared", "prepared"]
+
+_IR_OF_INITIALIZERS = 4
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A model that can be cast.
+
+    Attributes:
+        model: The model.
+        opsets: The opset that it had and the one that it has.
+        floats: Its values of float32.
+    """
+
+    model: ir.Model
+    opsets: tuple[int, int]
+    floats: Floats
+
+
+def prepared(model: ir.Model, label: str, to: Format) -> Prepared:
+    """Prepares a model, in place.
+
+    1. The nodes are put in order: ONNX Runtime takes files in which they are not.
+    2. Functions are inlined: the same body may be called with values that are cast and others that are not.
+    3. An opset that is older than the format is raised.
+    4. Initializers of the oldest files are no inputs.
+
+    Raises:
+        ConversionError: The opset cannot be raised.
+        ModelFileError: The graph or the calls of functions go in circles.
+        PrecisionError: No value is of float32.
+    """
+    _sort(model, label)
+    if model.functions:
+        try:
+            passes.InlinePass()(model)
+        except Exception as error:  # the pass raises what it finds
+            said = " ".join(str(error.__cause__ or error).split())[:300]
+            raise ModelFileError(f"The functions of {label} cannot be inlined ({said}). Export the model again.") from error
+    source = model.graph.opset_imports.get("", model.graph.opset_imports.get("ai.onnx", to.oldest))
+    opset = source
+    if source < to.oldest:
+        opset = max(to.oldest, 13)
+        model = converted_in_place(model, label, opset).model
+    if (model.ir_version or 0) < _IR_OF_INITIALIZERS:
+        model.graph.inputs[:] = [each for each in model.graph.inputs if each.const_value is None]
+        model.ir_version = _IR_OF_INITIALIZERS
+    floats = Floats(model, Types(model, inferred(without_weights(model))), opset)
+    if not any(value in floats for graph in graphs(model.graph) for value in _values(graph)):
+        raise PrecisionError(f"{label} has no float32 values, so there is nothing to cast. Nothing was written.")
+    return Prepared(model, (source, opset), floats)
+
+
+def _sort(model: ir.Model, label: str) -> None:
+    try:
+        model.graph.sort()
+    except ValueError as error:
+        raise ModelFileError(
+            f"{label} is not a valid model: its graph has a cycle ({' '.join(str(error).split())[:200]}). Export it again."
+        ) from error
+
+
+def _values(graph: ir.Graph) -> list[ir.Value]:
+    made = [each for node in graph for each in node.outputs]
+    return [*graph.inputs, *graph.initializers.values(), *made]
