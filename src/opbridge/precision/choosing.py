@@ -4,7 +4,8 @@ Rules, in this order; the first one that holds is the reason:
     1. The user names the node, its operator, or a pattern that either matches.
     2. The operator has no form in the format, or is not ONNX's own.
     3. A constant that the node reads is beyond the format, or is lost in it: more than 1 % of its RMS. The bounds of a Clip
-       may be beyond it, since the largest number of the format bounds as well.
+       may be beyond it, since the largest number of the format bounds as well. Where a lost constant keeps what is divided
+       by from 0, the division stays too.
     4. A value that the node reads or gives was beyond the format when the model ran, or lost more than 1 %. On random
        inputs a factor of four is left for others.
     5. A normalisation or a norm reads values whose squares are beyond the format.
@@ -49,6 +50,11 @@ _ARITHMETIC = frozenset(
     | {"Round", "Sqrt", "Sub", "Where", "CumSum", "ReduceSum", "ReduceMax", "ReduceMin", "Log", "Exp", "Relu"}
     | MOVING
 )
+
+# A small constant keeps the results of these from 0, for those that divide by them or take their logarithm.
+_GUARDING = frozenset({"Add", "Clip", "Max"})
+_THROUGH = frozenset({"Sqrt", "Pow", "Reciprocal", "Expand", "Identity", "Reshape", "Unsqueeze"})
+_GUARDED = frozenset({"Div", "Log", "Mul"})
 
 _INTEGERS = frozenset(
     {ir.DataType.INT8, ir.DataType.INT16, ir.DataType.INT32, ir.DataType.INT64}
@@ -138,11 +144,7 @@ class Chooser:
                 continue
             if not any(each in self._floats for each in (*node.inputs, *node.outputs)):
                 continue
-            if node.domain not in ("", "ai.onnx"):
-                why = f"The types that operators of the domain '{node.domain}' take are not known."
-            else:
-                why = f"{node.op_type} does not take {self._to.name} at this opset."
-            self.keep(node, "operator", why)
+            self.keep(node, "operator", self._form(node).why)
 
     def _constants(self) -> None:
         for node, at, value in self._read():
@@ -156,8 +158,20 @@ class Chooser:
             name = f"Its constant '{value.name}'"
             if is_beyond:
                 self.keep(node, "constant", f"{name} has {largest:g}, which is beyond {self._to.name}.")
-            else:
-                self.keep(node, "constant", f"{name} loses {min(lost, 1.0):.0%} of its RMS in {self._to.name}.")
+                continue
+            self.keep(node, "constant", f"{name} loses {min(lost, 1.0):.0%} of its RMS in {self._to.name}.")
+            if tensor.size == 1 and node.op_type in _GUARDING:
+                self._guarded(node, f"'{value.name}' keeps its input from 0, and is lost in {self._to.name}.")
+
+    def _guarded(self, node: ir.Node, why: str) -> None:
+        """Has the nodes stay that a small number keeps from 0, up to the division or the logarithm."""
+        for user, _ in [use for each in node.outputs for use in each.uses()]:
+            if user in self.kept or not self._changes(user):
+                continue
+            if user.op_type in _THROUGH or user.op_type in _GUARDED:
+                self.keep(user, "constant", why)
+            if user.op_type in _THROUGH:
+                self._guarded(user, why)
 
     def _loss(self, tensor: ir.TensorProtocol) -> tuple[float, float]:
         """How far a constant is from what it becomes, and its largest finite magnitude."""

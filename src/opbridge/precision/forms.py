@@ -50,11 +50,13 @@ class Form:
         inputs: For each input whether it is.
         outputs: For each output.
         attribute: The attribute that names the type; "": none is to be set.
+        why: Why nothing is, where float32 could be there.
     """
 
     inputs: tuple[bool, ...]
     outputs: tuple[bool, ...]
     attribute: str = ""
+    why: str = ""
 
     @property
     def changes(self) -> bool:
@@ -71,17 +73,28 @@ def form_of(node: ir.Node, opset: int, to: Format, floats: Floats) -> Form:
         to: The format.
         floats: The values of float32.
     """
-    nothing = Form((False,) * len(node.inputs), (False,) * len(node.outputs))
+    def nothing(why: str = "") -> Form:
+        return Form((False,) * len(node.inputs), (False,) * len(node.outputs), why=why)
+
     values = [each for each in (*node.inputs, *node.outputs) if each is not None]
-    if node.domain not in ("", "ai.onnx") or not any(each in floats for each in values):
-        return nothing
+    if not any(each in floats for each in values):
+        return nothing()
+    if node.domain not in ("", "ai.onnx"):
+        return nothing(f"The types that operators of the domain '{node.domain}' take are not known.")
     if node.op_type in CONTROL_FLOW:
         # The number of turns and the condition are no floats.
         return Form(tuple(each in floats for each in node.inputs), tuple(each in floats for each in node.outputs))
     schema = schemas.form(node.op_type, opset)
-    if schema is None or any(map(floats.is_other, values)) or any(each.is_ref() for each in node.attributes.values()):
-        return nothing
-    return _by_schema(node, schema, to, floats)
+    if schema is None:
+        return nothing(f"{node.op_type} is no operator of opset {opset}.")
+    if any(map(floats.is_other, values)):
+        return nothing("It takes or gives a sequence or an optional, which stay as they are.")
+    found = _by_schema(node, schema, to, floats)
+    if found.changes:
+        return found
+    if node.op_type in _TYPE_ATTRIBUTES and _takes(schema, schema.outputs[0], to):
+        return nothing(f"ONNX Runtime has no kernel for {node.op_type} that gives {to.name}.")
+    return nothing(f"{node.op_type} does not take {to.name} at opset {opset}.")
 
 
 def _by_schema(node: ir.Node, schema: onnx.defs.OpSchema, to: Format, floats: Floats) -> Form:

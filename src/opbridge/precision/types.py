@@ -45,7 +45,7 @@ class Floats:
     def __init__(self, model: ir.Model, types: Types, opset: int) -> None:
         self._types, self._opset = types, opset
         self._dtypes: dict[ir.Value, ir.DataType | None] = {}
-        self._fill(model.graph)
+        self.fill(model.graph)
 
     def __contains__(self, value: ir.Value | None) -> bool:
         return value is not None and self.dtype(value) == ir.DataType.FLOAT
@@ -65,6 +65,11 @@ class Floats:
         """Notes the type of a value that is added."""
         self._dtypes[value] = dtype
 
+    def unknown(self, graph: ir.Graph) -> list[ir.Value]:
+        """The outputs of nodes of a graph whose types are not known."""
+        made = [each for node in graph for each in node.outputs if each.name]
+        return [each for each in made if self.dtype(each) is None and not self.is_other(each)]
+
     def of_copy(self, values: Mapping[ir.Value, ir.Value]) -> Floats:
         """The same of a copy of the model.
 
@@ -75,11 +80,11 @@ class Floats:
         made._dtypes = {twin: self.dtype(value) for value, twin in values.items()}
         return made
 
-    def _fill(self, graph: ir.Graph) -> None:
+    def fill(self, graph: ir.Graph) -> None:
         """Gives outputs that inference left open the types that their operators' schemas give them."""
         for node in graph:
             for body in bodies(node):
-                self._fill(body)
+                self.fill(body)
             if node.domain not in ("", "ai.onnx"):
                 continue
             schema = schemas.form(node.op_type, self._opset)
