@@ -25,7 +25,7 @@ from opbridge.precision.feeding import Expected, expected, given_to, opened
 from opbridge.precision.formats import Format, find_format
 from opbridge.precision.forms import Form, form_of
 from opbridge.precision.judging import Apart, apart
-from opbridge.precision.measuring import measure
+from opbridge.precision.measuring import Measured, measure
 from opbridge.precision.preparing import Prepared, prepared
 from opbridge.precision.report import Narrowed, Output
 from opbridge.precision.rewriting import Rewriter
@@ -132,6 +132,7 @@ class _Work:
         self._content, self._label, self._to, self._said = content, label, to, said
         self.tolerance = tolerance
         self._expected = Expected(note="The comparison was disabled.")
+        self._measured: Measured | None = None
         self._before: float | None = None
 
     def read(self) -> None:
@@ -177,14 +178,13 @@ class _Work:
 
     def choose(self, keep: Sequence[str]) -> None:
         """Chooses the nodes that stay."""
-        measured = None
         if self._expected.feeds:
             self._said("measuring the values of the model")
             try:
-                measured = measure(self.model, self._to, self._floats, self._form, self._expected.feeds)
+                self._measured = measure(self.model, self._to, self._floats, self._form, self._expected.feeds)
             except OpbridgeError as error:
                 self._expected.note = f"Its values could not be measured: {' '.join(str(error).split())[:200]}"
-        self._chooser.choose(keep, measured, self._expected.given, self.tolerance)
+        self._chooser.choose(keep, self._measured, self._expected.given)
 
     def search(self, tolerance: float) -> None:
         """Puts nodes back until the simulation is within a tolerance."""
@@ -210,9 +210,14 @@ class _Work:
                         worst = max(worst, *(apart(*pair).error for pair in zip(want, have, strict=True)), 0.0)
                     return worst
 
-                found = search(len(nodes), error_of, tolerance, self._said)
+                rest = list(range(len(nodes)))
+                before = error_of(rest)
+                if before > tolerance / 2 and self._measured is not None:
+                    self._chooser.keep_inexact(self._measured, tolerance)
+                    rest = [at for at in rest if nodes[at] not in self._chooser.kept]
+                found = search(rest, error_of, tolerance, self._said)
         if self._before is None:
-            self._before = found.before
+            self._before = before
         for at, error in found.back.items():
             why = f"Alone in {self._to.name}, it changes the outputs by {min(error, 1.0):.2g} of their RMS."
             self._chooser.keep(nodes[at], "output", why)

@@ -3,21 +3,24 @@
 Rules, in this order; the first one that holds is the reason:
     1. The user names the node, its operator, or a pattern that either matches.
     2. The operator has no form in the format, or is not ONNX's own.
-    3. A constant that the node reads is beyond the format, or is lost in it: more than 1 % of its RMS. The bounds of a Clip
-       may be beyond it, since the largest number of the format bounds as well. Where a lost constant keeps what is divided
-       by from 0, the division stays too.
-    4. A value that the node reads or gives was beyond the format when the model ran, or lost more than 1 %. On random
-       inputs a factor of four is left for others.
+    3. A constant that the node reads is beyond the format. The bounds of a Clip may be, since the largest number of the
+       format bounds as well. Or the constant is lost in it and keeps a number from 0: the division by it stays too.
+    4. A value that the node reads or gives was beyond the format when the model ran. On random inputs a factor of four is
+       left for others.
     5. A normalisation or a norm reads values whose squares are beyond the format.
-    6. The node's own result, from rounded inputs, is further from float32's than half the tolerance. What gives its inputs
-       stays too: they are what was rounded.
+    6. The node's own result, from rounded inputs, is not finite.
+       Where nothing could be measured, operators that accumulate or grow stay instead, and those with lost constants.
     7. The results become integers: numbers of elements, positions.
     8. It only moves elements from nodes that stay to nodes that stay.
+
+Nodes whose own error is large may not matter for the outputs. They stay only where the outputs are not within the
+tolerance: `keep_inexact`.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -44,9 +47,31 @@ _SQUARING = frozenset(
     | {"MeanVarianceNormalization", "ReduceL2", "ReduceSumSquare", "LpPool", "GlobalLpPool"}
 )
 
+# What is often beyond float16, or far off in it.
+_SENSITIVE = _SQUARING | frozenset(
+    {"CumSum", "Exp", "LogSoftmax", "Pow", "ReduceL1", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceProd"}
+    | {"ReduceSum", "Softmax"}
+)
+
 # Of numbers to numbers of the same kind, as positions and numbers of elements are computed with.
 _ARITHMETIC = frozenset(
-    {"Abs", "Add", "Cast", "Ceil", "Clip", "Div", "Floor", "Max", "Min", "Mod", "Mul", "Neg", "Pow", "Range", "Reciprocal"}
+    {
+        "Abs",
+        "Add",
+        "Cast",
+        "Ceil",
+        "Clip",
+        "Div",
+        "Floor",
+        "Max",
+        "Min",
+        "Mod",
+        "Mul",
+        "Neg",
+        "Pow",
+        "Range",
+        "Reciprocal",
+    }
     | {"Round", "Sqrt", "Sub", "Where", "CumSum", "ReduceSum", "ReduceMax", "ReduceMin", "Log", "Exp", "Relu"}
     | MOVING
 )
@@ -78,7 +103,7 @@ class Chooser:
     def __init__(self, model: ir.Model, to: Format, floats: Floats, form: Callable[[ir.Node], Form]) -> None:
         self._model, self._to, self._floats, self._form = model, to, floats, form
         self._nodes = [node for graph in graphs(model.graph) for node in graph]
-        self._losses: dict[int, tuple[float, float]] = {}
+        self._losses: dict[int, tuple[ir.TensorProtocol, tuple[float, float]]] = {}
         self.kept: dict[ir.Node, Kept] = {}
         self._wide: set[ir.Value] = set()
 
@@ -86,31 +111,34 @@ class Chooser:
         """Whether a value was beyond the format."""
         return value in self._wide
 
-    def choose(self, patterns: Sequence[str], measured: Measured | None, given: bool, tolerance: float) -> None:
+    def choose(self, patterns: Sequence[str], measured: Measured | None, given: bool) -> None:
         """Applies the rules.
 
         Args:
             patterns: What the user names.
             measured: What was measured; None: nothing was.
             given: Whether that was on the user's inputs.
-            tolerance: The largest error.
 
         Raises:
             UsageError: A pattern matches nothing.
         """
         self._named(patterns)
         self._without_form()
-        self._constants()
+        self._constants(measured is not None)
         if measured is not None:
             self._ranges(measured, 1.0 if given else MARGIN)
             self._squares(measured)
-            self._errors(measured, tolerance / 2)
+            self._errors(measured, math.inf)
+        else:
+            self._unmeasured()
         self._integers()
         self.close()
 
     def candidates(self) -> list[ir.Node]:
         """The nodes that do not stay and have values of the format."""
-        return [node for node in self._nodes if node not in self.kept and node.op_type != "Constant" and self._changes(node)]
+        return [
+            node for node in self._nodes if node not in self.kept and node.op_type != "Constant" and self._changes(node)
+        ]
 
     def keep(self, node: ir.Node, kind: str, why: str) -> None:
         """Has a node stay, unless it does already."""
@@ -146,7 +174,12 @@ class Chooser:
                 continue
             self.keep(node, "operator", self._form(node).why)
 
-    def _constants(self) -> None:
+    def _unmeasured(self) -> None:
+        for node in self._nodes:
+            if node.op_type in _SENSITIVE and self._changes(node):
+                self.keep(node, "operator", f"{node.op_type} may exceed {self._to.name}, and nothing was measured.")
+
+    def _constants(self, is_measured: bool) -> None:
         for node, at, value in self._read():
             tensor = constant_of(value)
             if tensor is None or node.op_type in MOVING | CONTROL_FLOW:
@@ -159,8 +192,10 @@ class Chooser:
             if is_beyond:
                 self.keep(node, "constant", f"{name} has {largest:g}, which is beyond {self._to.name}.")
                 continue
-            self.keep(node, "constant", f"{name} loses {min(lost, 1.0):.0%} of its RMS in {self._to.name}.")
-            if tensor.size == 1 and node.op_type in _GUARDING:
+            is_guard = tensor.size == 1 and node.op_type in _GUARDING
+            if is_guard or not is_measured:
+                self.keep(node, "constant", f"{name} loses {min(lost, 1.0):.0%} of its RMS in {self._to.name}.")
+            if is_guard:
                 self._guarded(node, f"'{value.name}' keeps its input from 0, and is lost in {self._to.name}.")
 
     def _guarded(self, node: ir.Node, why: str) -> None:
@@ -176,22 +211,28 @@ class Chooser:
     def _loss(self, tensor: ir.TensorProtocol) -> tuple[float, float]:
         """How far a constant is from what it becomes, and its largest finite magnitude."""
         if id(tensor) not in self._losses:
-            self._losses[id(tensor)] = loss(tensor.numpy(), self._to)
-        return self._losses[id(tensor)]
+            self._losses[id(tensor)] = tensor, loss(tensor.numpy(), self._to)  # it lives, and keeps its identity
+        return self._losses[id(tensor)][1]
 
     def _ranges(self, measured: Measured, margin: float) -> None:
         where = "" if margin == 1.0 else " on random inputs"
         for value, largest in measured.largest.items():
             if largest * margin > self._to.limit:
                 why = f"'{value.name}' reaches {largest:.3g}{where}; {self._to.name} ends at {self._to.limit:g}."
-            elif measured.losses.get(value, 0.0) > _LOST:
-                lost = min(measured.losses[value], 1.0)
-                why = f"'{value.name}', up to {largest:.3g}, loses {lost:.0%} of its RMS in {self._to.name}."
-            else:
-                continue
-            self._wide.add(value)
-            for node in self._around(value):
-                self.keep(node, "range", why)
+                self._wide.add(value)
+                for node in self._around(value):
+                    self.keep(node, "range", why)
+
+    def keep_inexact(self, measured: Measured, tolerance: float) -> None:
+        """Has the nodes stay whose own error is more than half the tolerance, and what gives their inputs."""
+        for value, lost in measured.losses.items():
+            if lost > _LOST and not value.is_graph_input():
+                largest = measured.largest.get(value, 0.0)
+                why = f"'{value.name}', up to {largest:.3g}, loses {min(lost, 1.0):.0%} of its RMS in {self._to.name}."
+                for node in self._around(value):
+                    self.keep(node, "error", why)
+        self._errors(measured, tolerance / 2)
+        self.close()
 
     def _squares(self, measured: Measured) -> None:
         for node in self._nodes:
@@ -202,22 +243,26 @@ class Chooser:
 
     def _errors(self, measured: Measured, most: float) -> None:
         for node, error in measured.errors.items():
-            if error <= most:
+            if error <= most and np.isfinite(error):
                 continue
             why = f"From inputs in {self._to.name}, its result is off by {min(error, 1.0):.1%} of its RMS."
             if not np.isfinite(error):
-                why = f"From inputs in {self._to.name}, its result is not finite."
+                self.keep(node, "error", f"From inputs in {self._to.name}, its result is not finite.")
+                continue
             self.keep(node, "error", why)
             for value in node.inputs:
                 maker = self._source(value)
-                if maker is not None and value in self._floats and self._changes(maker):
+                is_computed = maker is not None and maker.op_type != "Constant" and value in self._floats
+                if maker is not None and is_computed and self._changes(maker):
                     self.keep(maker, "error", f"{node.op_type} '{node.name}' needs its result in float32.")
 
     def _integers(self) -> None:
         waiting = [
             node
             for node in self._nodes
-            if node.op_type == "Cast" and node.inputs[0] in self._floats and self._floats.dtype(node.outputs[0]) in _INTEGERS
+            if node.op_type == "Cast"
+            and node.inputs[0] in self._floats
+            and self._floats.dtype(node.outputs[0]) in _INTEGERS
         ]
         chosen = set(waiting)
         while waiting:

@@ -73,6 +73,7 @@ def form_of(node: ir.Node, opset: int, to: Format, floats: Floats) -> Form:
         to: The format.
         floats: The values of float32.
     """
+
     def nothing(why: str = "") -> Form:
         return Form((False,) * len(node.inputs), (False,) * len(node.outputs), why=why)
 
@@ -102,9 +103,7 @@ def _by_schema(node: ir.Node, schema: onnx.defs.OpSchema, to: Format, floats: Fl
         value in floats and _takes(schema, schemas.type_of_value(schema, schema.inputs, at), to)
         for at, value in enumerate(node.inputs)
     )
-    given = {
-        schemas.type_of_value(schema, schema.inputs, at).type_str for at, is_half in enumerate(inputs) if is_half
-    }
+    given = {schemas.type_of_value(schema, schema.inputs, at).type_str for at, is_half in enumerate(inputs) if is_half}
     attribute = ""
     outputs = []
     for at, value in enumerate(node.outputs):

@@ -50,7 +50,9 @@ class Instruments:
         self._count += 1
         return made
 
-    def emit(self, at: Place, op_type: str, *inputs: ir.Value | None, dtype: ir.DataType, **attributes: Any) -> ir.Value:
+    def emit(
+        self, at: Place, op_type: str, *inputs: ir.Value | None, dtype: ir.DataType, **attributes: Any
+    ) -> ir.Value:
         """The output of a new node.
 
         Args:

@@ -37,7 +37,9 @@ def apart(want: Any, have: Any) -> Apart:
         if not isinstance(want, list | tuple) or not isinstance(have, list | tuple) or len(want) != len(have):
             return Apart(_INFINITE, _INFINITE)
         parts = [apart(one, other) for one, other in zip(want, have, strict=True)]
-        return Apart(max((each.error for each in parts), default=0.0), max((each.largest for each in parts), default=0.0))
+        return Apart(
+            max((each.error for each in parts), default=0.0), max((each.largest for each in parts), default=0.0)
+        )
     if want is None or have is None:
         return Apart(0.0, 0.0) if want is have else Apart(_INFINITE, _INFINITE)
     left, right = np.asarray(want), np.asarray(have)

@@ -164,7 +164,12 @@ class _Measuring:
         rounded = {at: self._tools.rounded(value) for at, value in enumerate(node.inputs) if form.inputs[at] and value}
         inputs = [rounded.get(at, value) for at, value in enumerate(node.inputs)]
         twin = ir.Node(
-            "", node.op_type, inputs, list(node.attributes.values()), num_outputs=len(node.outputs), name=self._tools.name()
+            "",
+            node.op_type,
+            inputs,
+            list(node.attributes.values()),
+            num_outputs=len(node.outputs),
+            name=self._tools.name(),
         )
         for own, other in zip(twin.outputs, node.outputs, strict=True):
             own.name = self._tools.name() if other.name else ""
@@ -187,9 +192,7 @@ class _Measuring:
 
     def _finite(self, at: Place, value: ir.Value) -> ir.Value:
         """The value, with 0 for what is not finite."""
-        return self._tools.where(
-            at, self._is_finite(at, value), value, self._tools.constant(np.zeros((), np.float32))
-        )
+        return self._tools.where(at, self._is_finite(at, value), value, self._tools.constant(np.zeros((), np.float32)))
 
     def _is_finite(self, at: Place, value: ir.Value) -> ir.Value:
         infinity = self._tools.constant(np.full((), np.inf, np.float32))

@@ -46,9 +46,9 @@ def prepared(model: ir.Model, label: str, to: Format) -> Prepared:
 
     1. The nodes are put in order: ONNX Runtime takes files in which they are not.
     2. Functions are inlined: the same body may be called with values that are cast and others that are not.
-    3. An opset that is older than the format is raised; for bfloat16 to the one at which the operators of the model take it:
+    3. Initializers of the oldest files are no inputs.
+    4. An opset that is older than the format is raised; for bfloat16 to the one at which the operators of the model take it:
        22 for a Conv.
-    4. Initializers of the oldest files are no inputs.
 
     Raises:
         ConversionError: The opset cannot be raised.
@@ -61,15 +61,17 @@ def prepared(model: ir.Model, label: str, to: Format) -> Prepared:
             passes.InlinePass()(model)
         except Exception as error:  # the pass raises what it finds
             said = " ".join(str(error.__cause__ or error).split())[:300]
-            raise ModelFileError(f"The functions of {label} cannot be inlined ({said}). Export the model again.") from error
+            raise ModelFileError(
+                f"The functions of {label} cannot be inlined ({said}). Export the model again."
+            ) from error
+    if (model.ir_version or 0) < _IR_OF_INITIALIZERS:
+        model.graph.inputs[:] = [each for each in model.graph.inputs if each.const_value is None]
+        model.ir_version = _IR_OF_INITIALIZERS
     source = model.graph.opset_imports.get("", model.graph.opset_imports.get("ai.onnx", to.oldest))
     opset = source
     if source < to.oldest:
         opset = max(to.oldest, 13)
         model = converted_in_place(model, label, opset).model
-    if (model.ir_version or 0) < _IR_OF_INITIALIZERS:
-        model.graph.inputs[:] = [each for each in model.graph.inputs if each.const_value is None]
-        model.ir_version = _IR_OF_INITIALIZERS
     floats = Floats(model, Types(model, inferred(without_weights(model))), opset)
     if (newer := _opset_of(model, floats, opset, to)) > opset:
         with contextlib.suppress(ConversionError):  # it stays as it is, and what has no form there in float32

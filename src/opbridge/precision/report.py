@@ -127,7 +127,9 @@ class Narrowed:
         sets = f"{self.runs} set{'s' * (self.runs > 1)} of {'given' if self.given else 'random'} inputs"
         worst = max(self.outputs, key=lambda each: each.error, default=None)
         where = f" at the output '{worst.name}'" if worst is not None and len(self.outputs) > 1 else ""
-        said = f"Error relative to the RMS of the output: {self.error:.2g}{where} on {sets}; tolerance {self.tolerance:g}."
+        said = (
+            f"Error relative to the RMS of the output: {self.error:.2g}{where} on {sets}; tolerance {self.tolerance:g}."
+        )
         if self.before is not None and self.before > self.tolerance:
             said += f" It was {self.before:.2g} before nodes were put back to float32."
         return f"{said} {self.note}".rstrip()

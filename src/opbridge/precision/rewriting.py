@@ -73,6 +73,7 @@ class Rewriter:
         self._made: dict[ir.Value, ir.DataType] = {}
         self._cast: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
         self._tensors: dict[object, ir.TensorProtocol] = {}
+        self._read: list[ir.TensorProtocol] = []  # they live, so that no other one gets their identity
         self._names = _all_names(model)
         self._casts: set[ir.Node] = set()
 
@@ -216,6 +217,7 @@ class Rewriter:
         if isinstance(tensor, ir.ExternalTensor):  # tied weights are several tensors of one place
             key = tensor.path, tensor.offset, tensor.nbytes, tuple(tensor.shape)
         if key not in self._tensors:
+            self._read.append(tensor)
             to, shape = self._to, ir.Shape(tensor.shape)
             if tensor.size <= 1 << 10:
                 self._tensors[key] = ir.Tensor(clamped(tensor.numpy(), to).reshape(tuple(tensor.shape)), to.dtype)

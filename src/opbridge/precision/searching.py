@@ -40,18 +40,22 @@ class Search:
 
 
 def search(
-    count: int, measure: Measure, tolerance: float, said: Callable[[str], None], most_runs: int = MOST_RUNS
+    nodes: Sequence[int],
+    measure: Measure,
+    tolerance: float,
+    said: Callable[[str], None],
+    most_runs: int = MOST_RUNS,
 ) -> Search:
     """Puts nodes back until the error is within the tolerance.
 
     Args:
-        count: How many nodes there are.
+        nodes: The numbers of the nodes that round.
         measure: The error of the model where some nodes round; 0 for none of them.
         tolerance: The largest error.
         said: Is told how far it is.
         most_runs: After so many runs, groups are put back as they are.
     """
-    whole = list(range(count))
+    whole = list(nodes)
     error = measure(whole) if whole else 0.0
     found = Search(error, error, runs=1)
     if error <= tolerance:

@@ -48,9 +48,7 @@ class Simulation:
         self._tools, self._floats = Instruments(self.model, to), floats
         graph = self.model.graph
         self.choice = self._tools.name()
-        flags = ir.Value(
-            name=self.choice, type=ir.TensorType(ir.DataType.BOOL), shape=ir.Shape([max(len(nodes), 1)])
-        )
+        flags = ir.Value(name=self.choice, type=ir.TensorType(ir.DataType.BOOL), shape=ir.Shape([max(len(nodes), 1)]))
         graph.inputs.append(flags)
         self._selected: dict[tuple[ir.Value, ir.Value], ir.Value] = {}
         begin = Place.behind(flags, graph)
