@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,11 +13,12 @@ import onnxruntime
 import pytest
 
 import opbridge
-from opbridge.conversion.types import inferred
+from opbridge.conversion.converting import converted_in_place
+from opbridge.conversion.types import inferred, mistyped
 from opbridge.errors import ModelFileError, RunError
-from opbridge.precision import feeding, preparing
-from opbridge.precision.forms import Form, form_of
+from opbridge.precision import casting, feeding, preparing
 from opbridge.precision.formats import Format
+from opbridge.precision.forms import Form, form_of
 from opbridge.precision.preparing import Prepared, prepared
 from opbridge.precision.types import graphs
 
@@ -48,6 +50,9 @@ class InProcess:
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeding, "open_session", lambda model, *_, **__: InProcess(model))
     monkeypatch.setattr(preparing, "inferred", lambda model: inferred(model, isolated=False))
+    here = functools.partial(converted_in_place, isolated=False)
+    monkeypatch.setattr(preparing, "converted_in_place", here)
+    monkeypatch.setattr(casting, "mistyped", lambda model: mistyped(model, isolated=False))
 
 
 @pytest.fixture

@@ -38,7 +38,9 @@ def test_bounds_beyond_the_format_are_its_largest(cast: Cast) -> None:
 
 
 def test_values_beyond_the_format(cast: Cast) -> None:
-    text = """g (float[64] x) => (float[64] y) <float k = {30000}> { b = Mul (x, k)  r = Relu (b)  d = Div (r, k)  y = Neg (d) }"""
+    text = """g (float[64] x) => (float[64] y) <float k = {30000}> {
+        b = Mul (x, k)  r = Relu (b)  d = Div (r, k)  y = Neg (d)
+    }"""
     found = cast(HEAD + text)  # on other inputs, they may be larger
     assert kinds(found) == {"Mul": "range", "Relu": "range", "Div": "range"}
     assert not cast(HEAD + text, inputs=[np.ones(64, np.float32)]).kept
@@ -63,7 +65,9 @@ def test_values_in_bodies_are_measured(cast: Cast) -> None:
             d = Identity (c)  g = Mul (s, k)  q = Div (g, k)  a = Neg (q)
         }>
         y = If (b) <
-            then_branch = t () => (float[2] o) { k = Constant <value_float = 60000.0> ()  m = Mul (s, k)  o = Div (m, k) },
+            then_branch = t () => (float[2] o) {
+                k = Constant <value_float = 60000.0> ()  m = Mul (s, k)  o = Div (m, k)
+            },
             else_branch = e () => (float[2] p) { p = Neg (s) }
         >
     }"""
@@ -97,7 +101,8 @@ def test_squares_of_a_normalisation(cast: Cast) -> None:
 def test_numbers_that_become_indices(cast: Cast) -> None:
     text = """g (int64[2] i) => (float[2,4] y) <float k = {700.7}, float[4] w = {1, 2, 3, 4}, int64[1] z = {1}> {
         f = Cast <to = 1> (i)  m = Mul (f, k)  o = Floor (m)  c = Cast <to = 7> (o)
-        s = Unsqueeze (c, z)  e = Cast <to = 1> (s)  n = Constant <value_float = 10000.0> ()  d = Div (e, n)  y = Mul (d, w)
+        s = Unsqueeze (c, z)  e = Cast <to = 1> (s)  n = Constant <value_float = 10000.0> ()
+        d = Div (e, n)  y = Mul (d, w)
     }"""
     found = cast(HEAD + text)
     assert {each.operator for each in found.kept if each.kind == "index"} == {"Cast", "Mul", "Floor"}

@@ -59,7 +59,9 @@ MODELS = {
     }""",
     "outputs that are an input and a weight": """g (float[2] x) => (float[2] y, float[2] x, float[2] w)
         <float[2] w = {1, 2}> { y = Add (x, w) }""",
-    "a value that is an output twice used": """g (float[2] x) => (float[2] a, float[2] y) { a = Relu (x)  y = Neg (a) }""",
+    "a value that is an output twice used": """g (float[2] x) => (float[2] a, float[2] y) {
+        a = Relu (x)  y = Neg (a)
+    }""",
     "a statistic that LayerNormalization gives in float32": """g (float[2,4] x) => (float[2,4] y, float[2,1] m)
         <float[4] w = {1, 2, 3, 4}> { y, m = LayerNormalization (x, w) }""",
     "a float that is compared": """g (float[2] x) => (bool[2] y) <float k = {0.5}> { y = Less (x, k) }""",
@@ -108,7 +110,9 @@ def test_a_weight_keeps_its_name(cast: Cast) -> None:
 def test_functions_are_inlined(cast: Cast) -> None:
     text = """<ir_version: 9, opset_import: ["" : 19, "my" : 1]>
     g (float[2] x) => (float[2] y) { a = my.F (x, x)  y = my.F (a, x) }
-    <domain: "my", opset_import: ["" : 19]> F (a, b) => (o) { m = Mul (a, b)  one = Constant <value_float = 1.0> ()  o = Add (m, one) }
+    <domain: "my", opset_import: ["" : 19]> F (a, b) => (o) {
+        m = Mul (a, b)  one = Constant <value_float = 1.0> ()  o = Add (m, one)
+    }
     """
     found = cast(text)
     assert not found.model.functions and operators(found.model).count("Mul") == 2

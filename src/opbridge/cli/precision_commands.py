@@ -120,11 +120,12 @@ def _given(inputs: str | None) -> Any:
     import torch
     from torch.utils import _pytree as pytree
 
+    from opbridge.base.specs import Subject
     from opbridge.cli.options import load_subject
     from opbridge.errors import UsageError
 
     subject = load_subject(inputs)
-    if not hasattr(subject, "args"):
+    if not isinstance(subject, Subject):
         raise UsageError(f"{inputs} returns several models. Give the SPEC of one of them, or an .npz file.")
     leaves = pytree.tree_leaves((subject.args, subject.keywords.get("kwargs") or {}))
     return [each.detach().cpu().numpy() for each in leaves if isinstance(each, torch.Tensor)]

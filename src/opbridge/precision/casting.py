@@ -14,8 +14,9 @@ import onnx
 import onnx_ir as ir
 
 from opbridge.base.wording import within
-from opbridge.conversion.converting import is_external
-from opbridge.errors import ModelFileError, OpbridgeError, PrecisionError, UsageError
+from opbridge.conversion.converting import is_external, without_weights
+from opbridge.conversion.types import mistyped
+from opbridge.errors import OpbridgeError, PrecisionError, UsageError
 from opbridge.onnx import damage, reading
 from opbridge.onnx.serialize import serialize
 from opbridge.precision.choosing import Chooser
@@ -57,22 +58,23 @@ def cast(
 ) -> Narrowed:
     """Casts the float32 tensors of a model to float16 or bfloat16, and compares the results.
 
-    The float32 model runs on the inputs first. Nodes stay in float32 where values or constants are beyond the format, and
-    where rounding changes their results too much. A simulation that rounds every value then measures the error of the
-    model; while that exceeds the tolerance, the node that costs most is put back to float32. The cast model itself is
-    compared at the end, and no file is written if it exceeds the tolerance.
+    The float32 model runs on the inputs first. Nodes stay in float32 where values or constants are beyond the format,
+    and where rounding changes their results too much. A simulation that rounds every value then measures the error of
+    the model; while that exceeds the tolerance, the node that costs most is put back to float32. The cast model itself
+    is compared at the end, and no file is written if it exceeds the tolerance.
 
     Args:
         model: The path of an ONNX file, or its content.
         to: "float16" or "bfloat16".
         output: The path of the file to write; it may be the original's. None: nothing is written.
-        inputs: Arrays to run the model on, by the names of the inputs or in order, or an .npz file of them. None: random
-            inputs of several sizes.
+        inputs: Arrays to run the model on, by the names of the inputs or in order, or an .npz file of them. None:
+            random inputs of several sizes.
         keep_io: Whether the inputs and outputs of the model stay float32, with a Cast each.
         keep: Nodes that stay in float32: names of nodes or values, operators, or shell patterns of them.
         tolerance: The largest error of an output, as the RMS of the difference relative to the RMS of the output. None:
             1e-2 for float16 and 5e-2 for bfloat16.
-        verify: Whether the model is run and compared. Without it, the choice is made by the constants and the operators.
+        verify: Whether the model is run and compared. Without it, the choice is made by the constants and the
+            operators.
         external_data: Whether weights go to a file beside the model; None: where the original's do, or where one file
             cannot hold them.
         progress: Is called with what is being done.
@@ -110,8 +112,8 @@ def cast(
                 break
         if not result.ok:
             raise PrecisionError(
-                f"{within(label)} was not cast to {to}: {result.compared()} Nothing was written. Raise the tolerance, or "
-                "keep more nodes in float32 (keep=, --keep).",
+                f"{within(label)} was not cast to {to}: {result.compared()} Nothing was written. Raise the "
+                "tolerance, or keep more nodes in float32 (keep=, --keep).",
                 result,
             )
         if files is not None:
@@ -171,9 +173,9 @@ class _Work:
         self._expected = expected(self._content, self.model, inputs, None if keep_io else self._to)
         if self._expected.rejected:
             raise PrecisionError(
-                f"{self._label} was not cast: {self._expected.note} Nothing was written. Give inputs that it accepts with "
-                "--inputs FILE.npz (inputs=), one array for each input, as numpy.savez writes them; or --no-verify "
-                "(verify=False) to choose by constants and operators alone."
+                f"{self._label} was not cast: {self._expected.note} Nothing was written. Give inputs that it accepts "
+                "with --inputs FILE.npz (inputs=), one array for each input, as numpy.savez writes them; or "
+                "--no-verify (verify=False) to choose by constants and operators alone."
             )
 
     def choose(self, keep: Sequence[str]) -> None:
@@ -224,7 +226,11 @@ class _Work:
         self._chooser.close()
 
     def rewritten(self, keep_io: bool) -> Narrowed:
-        """The model in the format, without a comparison."""
+        """The model in the format, without a comparison.
+
+        Raises:
+            PrecisionError: A type is not what an operator takes or gives.
+        """
         copy = Copy(self.model)
         originals = {twin: node for node, twin in copy.nodes.items()}
         none = Form((), ())
@@ -242,6 +248,12 @@ class _Work:
         )
         rewriter.rewrite({copy.values[each] for each in wide_inputs}, {copy.values[each] for each in wide_outputs})
         self._narrow = rewriter.narrow_values()
+        if (said := mistyped(without_weights(copy.model))) and not mistyped(without_weights(self.model)):
+            raise PrecisionError(
+                f"{self._label} was not cast: ONNX's inference rejects the types of the result "
+                f"({' '.join(said.split())[:400]}). Nothing was written. This is a bug in opbridge; please report it "
+                "with the model."
+            )
         wide = [] if keep_io else [each.name or "" for each in (*wide_inputs, *wide_outputs)]
         return Narrowed(
             copy.model,

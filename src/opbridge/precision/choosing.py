@@ -5,8 +5,8 @@ Rules, in this order; the first one that holds is the reason:
     2. The operator has no form in the format, or is not ONNX's own.
     3. A constant that the node reads is beyond the format. The bounds of a Clip may be, since the largest number of the
        format bounds as well. Or the constant is lost in it and keeps a number from 0: the division by it stays too.
-    4. A value that the node reads or gives was beyond the format when the model ran. On random inputs a factor of four is
-       left for others.
+    4. A value that the node reads or gives was beyond the format when the model ran. On random inputs a factor of four
+       is left for others.
     5. A normalisation or a norm reads values whose squares are beyond the format.
     6. The node's own result, from rounded inputs, is not finite.
        Where nothing could be measured, operators that accumulate or grow stay instead, and those with lost constants.
@@ -31,9 +31,9 @@ from opbridge.precision.formats import Format, loss
 from opbridge.precision.forms import CONTROL_FLOW, Form
 from opbridge.precision.instruments import MOVING
 from opbridge.precision.measuring import Measured
+from opbridge.precision.report import Kept
 from opbridge.precision.rewriting import constant_of
 from opbridge.precision.types import Floats, graphs
-from opbridge.precision.report import Kept
 
 __all__ = ["MARGIN", "Chooser"]
 
@@ -236,7 +236,8 @@ class Chooser:
 
     def _squares(self, measured: Measured) -> None:
         for node in self._nodes:
-            largest = measured.largest.get(node.inputs[0], 0.0) if node.op_type in _SQUARING and node.inputs else 0.0
+            value = node.inputs[0] if node.op_type in _SQUARING and node.inputs else None
+            largest = 0.0 if value is None else measured.largest.get(value, 0.0)
             if largest**2 > self._to.limit and self._changes(node):
                 why = f"It squares numbers of up to {largest:.3g}; {self._to.name} ends at {self._to.limit:g}."
                 self.keep(node, "range", why)
@@ -315,8 +316,11 @@ class Chooser:
     def _source(self, value: ir.Value | None) -> ir.Node | None:
         """The node that computes a value, before those that only move it."""
         node = value.producer() if value is not None else None
-        while node is not None and node.op_type in MOVING and node.inputs and node.inputs[0] in self._floats:
-            node = node.inputs[0].producer()
+        while node is not None and node.op_type in MOVING and node.inputs:
+            moved = node.inputs[0]
+            if moved is None or moved not in self._floats:
+                break
+            node = moved.producer()
         return node
 
 

@@ -1,8 +1,8 @@
 """A model in 16 bits as one in float32 that rounds wherever the model does.
 
 ONNX Runtime's CPU has no arithmetic of bfloat16, and what it does not have in float16 it computes in float32 without
-rounding between two nodes. Here every tensor of the format is one of float32 with numbers of the format, and every output
-of a node is rounded to it, so that the types of the model are what is run.
+rounding between two nodes. Here every tensor of the format is one of float32 with numbers of the format, and every
+output of a node is rounded to it, so that the types of the model are what is run.
 """
 
 from __future__ import annotations
@@ -84,5 +84,5 @@ def _swap(value: ir.Value, rounded: ir.Value) -> None:
 def _wide(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
     """The numbers in float32, made when they are read."""
     return ir.LazyTensor(
-        lambda: ir.Tensor(tensor.numpy().astype(np.float32)), dtype=_FLOAT, shape=ir.Shape(tensor.shape)
+        lambda: ir.Tensor(tensor.numpy().astype(np.float32)), dtype=_FLOAT, shape=ir.Shape(tensor.shape.numpy())
     )

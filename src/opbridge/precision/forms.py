@@ -1,7 +1,7 @@
 """Which inputs and outputs of a node take a format of 16 bits.
 
-The schemas say it: inputs of one type variable have one type, so all of a variable change or none does. What is given by
-an attribute (`to`, `dtype`, the value of a ConstantOfShape) changes with that attribute.
+The schemas say it: inputs of one type variable have one type, so all of a variable change or none does. What is given
+by an attribute (`to`, `dtype`, the value of a ConstantOfShape) changes with that attribute.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What the values of a float32 model reach, and what each of its nodes loses in 16 bits, in one run.
 
-A copy of the model gets nodes that reduce every value of float32 to a few numbers, so that no more memory is needed than
-for a run. Each node that computes is there twice: once on rounded inputs. The numbers of bodies come out of a Loop or a
-Scan as a state, of which the largest of all turns is kept, and out of an If as an output.
+A copy of the model gets nodes that reduce every value of float32 to a few numbers, so that no more memory is needed
+than for a run. Each node that computes is there twice: once on rounded inputs. The numbers of bodies come out of a Loop
+or a Scan as a state, of which the largest of all turns is kept, and out of an If as an output.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Measured:
     Attributes:
         largest: The largest finite magnitude of each value.
         losses: How far a rounded value is from the value, relative to its RMS.
-        errors: How far what a node gives on rounded inputs is from what it gives, once rounded too, relative to its RMS;
-            infinite where it overflows.
+        errors: How far what a node gives on rounded inputs is from what it gives, once rounded too, relative to its
+            RMS; infinite where it overflows.
     """
 
     largest: dict[ir.Value, float]
@@ -83,8 +83,8 @@ def measure(
     result = measuring.result(found)
     for value in model.graph.inputs:
         for each in feeds:
-            if value in floats and value.name in each:
-                array = np.abs(each[value.name][np.isfinite(each[value.name])])
+            if value in floats and (given := each.get(value.name or "")) is not None:
+                array = np.abs(given[np.isfinite(given)])
                 result.largest[value] = max(result.largest.get(value, 0.0), float(array.max(initial=0.0)))
     return result
 

@@ -1,4 +1,6 @@
-"""A model as the steps of a cast take it: without functions, at an opset that has the format, with the types of its values."""
+"""A model as the steps of a cast take it: without functions, at an opset that has the format, with the types of its
+values.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,8 @@ def prepared(model: ir.Model, label: str, to: Format) -> Prepared:
     1. The nodes are put in order: ONNX Runtime takes files in which they are not.
     2. Functions are inlined: the same body may be called with values that are cast and others that are not.
     3. Initializers of the oldest files are no inputs.
-    4. An opset that is older than the format is raised; for bfloat16 to the one at which the operators of the model take it:
-       22 for a Conv.
+    4. An opset that is older than the format is raised; for bfloat16 to the one at which the operators of the model
+       take it: 22 for a Conv.
 
     Raises:
         ConversionError: The opset cannot be raised.
@@ -130,7 +132,8 @@ def _sort(model: ir.Model, label: str) -> None:
         model.graph.sort()
     except ValueError as error:
         raise ModelFileError(
-            f"{label} is not a valid model: its graph has a cycle ({' '.join(str(error).split())[:200]}). Export it again."
+            f"{label} is not a valid model: its graph has a cycle ({' '.join(str(error).split())[:200]}). "
+            "Export it again."
         ) from error
 
 

@@ -218,9 +218,9 @@ class Rewriter:
             key = tensor.path, tensor.offset, tensor.nbytes, tuple(tensor.shape)
         if key not in self._tensors:
             self._read.append(tensor)
-            to, shape = self._to, ir.Shape(tensor.shape)
+            to, shape = self._to, ir.Shape(tensor.shape.numpy())
             if tensor.size <= 1 << 10:
-                self._tensors[key] = ir.Tensor(clamped(tensor.numpy(), to).reshape(tuple(tensor.shape)), to.dtype)
+                self._tensors[key] = ir.Tensor(clamped(tensor.numpy(), to).reshape(tensor.shape.numpy()), to.dtype)
             else:
                 self._tensors[key] = ir.LazyTensor(
                     lambda: ir.Tensor(clamped(tensor.numpy(), to), to.dtype), dtype=to.dtype, shape=shape
@@ -241,7 +241,7 @@ class Rewriter:
             for node in list(graph):
                 self._remove_if_idle(graph, node)
         for (value, dtype), new in self._cast.items():
-            if dtype == _FLOAT or new.producer() is not None and new.producer() in self._casts:
+            if dtype == _FLOAT or new.producer() in self._casts:
                 continue
             if not value.uses() and not value.is_graph_output():
                 self._replace_constant(value, new)

@@ -1,9 +1,9 @@
 """The nodes that cost most, found by halves.
 
 The nodes are one group first. The group with the largest error of its own, which is the model's where only its nodes
-round, is divided in two, and both halves are measured, until it is one node: that one goes back to float32. So each node
-that goes back costs some 2 * log2(n) runs, and fewer where its group was divided before. Whenever the errors of the groups
-that are left add up to less than the tolerance, the whole is measured.
+round, is divided in two, and both halves are measured, until it is one node: that one goes back to float32. So each
+node that goes back costs some 2 * log2(n) runs, and fewer where its group was divided before. Whenever the errors of
+the groups that are left add up to less than the tolerance, the whole is measured.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A copy of a float32 model in which each node rounds what it reads and gives to 16 bits, or not, as it is told.
 
-One session answers for every choice of nodes: the choice is an input, a vector of booleans. What a node computes inside is
-float32's, as on the devices that multiply numbers of 16 bits; what it reads and gives is rounded, weights too.
+One session answers for every choice of nodes: the choice is an input, a vector of booleans. What a node computes inside
+is float32's, as on the devices that multiply numbers of 16 bits; what it reads and gives is rounded, weights too.
 """
 
 from __future__ import annotations
