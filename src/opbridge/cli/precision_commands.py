@@ -117,18 +117,15 @@ def _given(inputs: str | None) -> Any:
     from opbridge.base.requirements import require
 
     require("export")
-    import torch
-    from torch.utils import _pytree as pytree
-
     from opbridge.base.specs import Subject
+    from opbridge.capture.model_inputs import leaf_arrays
     from opbridge.cli.options import load_subject
     from opbridge.errors import UsageError
 
     subject = load_subject(inputs)
     if not isinstance(subject, Subject):
         raise UsageError(f"{inputs} returns several models. Give the SPEC of one of them, or an .npz file.")
-    leaves = pytree.tree_leaves((subject.args, subject.keywords.get("kwargs") or {}))
-    return [each.detach().cpu().numpy() for each in leaves if isinstance(each, torch.Tensor)]
+    return leaf_arrays(subject.args, subject.keywords.get("kwargs") or {})
 
 
 def _show(console: Console, found: Narrowed) -> None:
