@@ -65,6 +65,10 @@ MODELS = {
     "a statistic that LayerNormalization gives in float32": """g (float[2,4] x) => (float[2,4] y, float[2,1] m)
         <float[4] w = {1, 2, 3, 4}> { y, m = LayerNormalization (x, w) }""",
     "a float that is compared": """g (float[2] x) => (bool[2] y) <float k = {0.5}> { y = Less (x, k) }""",
+    "numbers that are of float16 already": """g (float[2] x, float16[2] h) => (float[2] y) <float16[2] k = {1, 2}> {
+        a = Mul (h, k)  c = Cast <to = 1> (a)  s = Cast <to = 10> (x)  p = Add (s, a)  q = Cast <to = 1> (p)
+        y = Sum (x, c, q)
+    }""",
     "an operator of ONNX Runtime": """g (float[2] x) => (float[2] y) {
         r = Relu (x)  q = com.microsoft.QuickGelu (r)  y = Neg (q)
     }""",

@@ -28,7 +28,7 @@ def emulated(model: ir.Model, to: Format, narrow: set[ir.Value]) -> ir.Model:
     Args:
         model: The model.
         to: The format that it is in.
-        narrow: Its values that are of the format.
+        narrow: All its values that are of the format.
     """
     copy = Copy(model)
     tools = Instruments(copy.model, to)

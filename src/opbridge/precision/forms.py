@@ -85,6 +85,8 @@ def form_of(node: ir.Node, opset: int, to: Format, floats: Floats) -> Form:
     if node.op_type in CONTROL_FLOW:
         # The number of turns and the condition are no floats.
         return Form(tuple(each in floats for each in node.inputs), tuple(each in floats for each in node.outputs))
+    if node.op_type == "BitCast":
+        return nothing("It reads the bits of its input.")
     schema = schemas.form(node.op_type, opset)
     if schema is None:
         return nothing(f"{node.op_type} is no operator of opset {opset}.")

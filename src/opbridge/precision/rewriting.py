@@ -78,8 +78,14 @@ class Rewriter:
         self._casts: set[ir.Node] = set()
 
     def narrow_values(self) -> set[ir.Value]:
-        """The values that are of the format afterwards."""
-        return {value for value, dtype in self._made.items() if dtype == self._to.dtype}
+        """The values that are of the format afterwards, those that were before among them."""
+        made = {value for value, dtype in self._made.items() if dtype == self._to.dtype}
+        for graph in graphs(self._model.graph):
+            outputs = [value for node in graph for value in node.outputs]
+            for value in (*graph.inputs, *graph.initializers.values(), *outputs):
+                if value not in self._made and self._floats.dtype(value) == self._to.dtype:
+                    made.add(value)
+        return made
 
     def rewrite(self, wide_inputs: Collection[ir.Value], wide_outputs: Collection[ir.Value]) -> None:
         """Rewrites the model.
