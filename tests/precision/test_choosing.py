@@ -55,7 +55,7 @@ def test_an_output_beyond_the_format_keeps_float32(cast: Cast) -> None:
     text = """g (float[4] x) => (float[4] y, float[4] z) <float k = {60000}> { y = Mul (x, k)  z = Neg (x) }"""
     found = cast(HEAD + text)
     assert found.wide == ["y"] and [each.dtype.name for each in found.model.graph.outputs] == ["FLOAT", "FLOAT16"]
-    assert "exceed float16: y" in found.summary()
+    assert "float16 cannot represent the values: y" in found.summary()
 
 
 def test_values_in_bodies_are_measured(cast: Cast) -> None:
@@ -125,3 +125,16 @@ def test_moves_between_nodes_that_stay(cast: Cast) -> None:
 def test_without_a_run_operators_decide(cast: Cast) -> None:
     text = """g (float[2,3] x) => (float[2,3] y) { a = Neg (x)  b = Softmax (a)  y = Relu (b) }"""
     assert kinds(cast(HEAD + text, verify=False)) == {"Softmax": "operator"} and not cast(HEAD + text).kept
+
+
+def test_an_output_too_small_for_the_format_keeps_float32(cast: Cast) -> None:
+    text = """g (float[64] x) => (float[64] y) <float k = {1e-8}> { r = Relu (x)  y = Mul (r, k) }"""
+    assert cast(HEAD + text).wide == ["y"] and cast(HEAD + text, "bfloat16").wide == []
+
+
+def test_an_operator_that_onnxruntime_does_not_run_in_the_format(cast: Cast) -> None:
+    text = """g (float[4] x, float[2] u) => (float[4] y) <int64[2,1] i = {1, 2}> {
+        r = Relu (x)  s = ScatterND <reduction = "min"> (r, i, u)  y = Neg (s)
+    }"""
+    found = cast(HEAD.replace("19", "18") + text)
+    assert kinds(found) == {"ScatterND": "operator"} and "MLFloat16 data type is not supported" in found.kept[0].why

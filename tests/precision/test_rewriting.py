@@ -165,3 +165,19 @@ def test_bfloat16_is_raised_to_the_opset_of_its_operators(cast: Cast) -> None:
     g (float[1,1,4,4] x) => (float[1,1,4,4] y) <float[1,1,1,1] w = {2}> { y = Conv (x, w) }"""
     found = cast(text, "bfloat16")
     assert found.opsets == (17, 22) and found.cast == 1
+
+
+def test_large_weights_of_a_node_that_stays_for_its_values_are_stored_in_the_format(cast: Cast) -> None:
+    text = """g (float[4,64] x) => (float[4,64] y) <float[64,64] w, float k = {60000}> {
+        s = Mul (x, k)  m = MatMul (s, w)  y = Div (m, k)
+    }"""
+    proto = onnx.parser.parse_model(HEAD + text)
+    del proto.graph.input[1:]
+    weight = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    found = cast(proto.SerializeToString())
+    product = node_of(found.model, "MatMul")
+    assert found.model.graph.initializers["w"].dtype == ir.DataType.FLOAT16
+    assert product.inputs[1].producer().op_type == "Cast" and product.inputs[1].dtype == ir.DataType.FLOAT
+    asked = cast(proto.SerializeToString(), keep=["MatMul"])
+    assert asked.model.graph.initializers["w"].dtype == ir.DataType.FLOAT

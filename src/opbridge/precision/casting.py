@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,7 +31,7 @@ from opbridge.precision.measuring import Measured, measure
 from opbridge.precision.preparing import Prepared, prepared
 from opbridge.precision.report import Narrowed, Output
 from opbridge.precision.rewriting import Rewriter
-from opbridge.precision.searching import search
+from opbridge.precision.searching import Search, search
 from opbridge.precision.simulating import Simulation
 from opbridge.rules.measured import Inputs
 from opbridge.runtimes.onnxruntime.model_file import checked_model
@@ -38,6 +39,9 @@ from opbridge.save import writer
 from opbridge.side_by_side import is_random
 
 __all__ = ["cast"]
+
+# The operator in a message of ONNX's inference, or of ONNX Runtime.
+_OPERATOR = re.compile(r"(?:op_type:|while running |implementation for )(\w+)")
 
 _ROUNDS = 3
 """So often the tolerance of the simulation is halved where the file itself is not within the tolerance."""
@@ -102,14 +106,21 @@ def cast(
     work.choose(keep)
     with contextlib.ExitStack() as places:
         files = None
-        for attempt in range(_ROUNDS):
+        attempt = 0
+        while attempt < _ROUNDS:
             work.search(work.tolerance / 2**attempt)
-            result = work.rewritten(keep_io)
-            if output is not None:
-                files = places.enter_context(writer.staged(result.model, output, external_data=external_data))
-            work.compare(result, None if files is None else files.path)
+            try:
+                result = work.rewritten(keep_io)
+                if output is not None:
+                    files = places.enter_context(writer.staged(result.model, output, external_data=external_data))
+                work.compare(result, None if files is None else files.path)
+            except _Unsupported as unsupported:
+                if not work.keep_unsupported(unsupported):
+                    raise
+                continue
             if result.ok:
                 break
+            attempt += 1
         if not result.ok:
             raise PrecisionError(
                 f"{within(label)} was not cast to {to}: {result.compared()} Nothing was written. Raise the "
@@ -123,6 +134,18 @@ def cast(
 
 def _silent(text: str) -> None:
     """Says nothing."""
+
+
+class _Unsupported(PrecisionError):
+    """ONNX's inference or ONNX Runtime refuses the cast model.
+
+    Attributes:
+        said: Their message.
+    """
+
+    def __init__(self, message: str, said: str, result: Narrowed | None = None) -> None:
+        super().__init__(message, result)
+        self.said = said
 
 
 class _Work:
@@ -186,7 +209,7 @@ class _Work:
                 self._measured = measure(self.model, self._to, self._floats, self._form, self._expected.feeds)
             except OpbridgeError as error:
                 self._expected.note = f"Its values could not be measured: {' '.join(str(error).split())[:200]}"
-        self._chooser.choose(keep, self._measured, self._expected.given)
+        self._chooser.choose(keep, self._measured, self._expected.given, self.tolerance)
 
     def search(self, tolerance: float) -> None:
         """Puts nodes back until the simulation is within a tolerance."""
@@ -194,7 +217,25 @@ class _Work:
         if not self._expected.feeds or self._random or not nodes:
             return
         self._said("simulating")
-        simulation = Simulation(self.model, self._to, self._floats, self._form, nodes)
+        simulation = Simulation(self.model, self._to, self._floats, self._form, nodes, self._chooser.stored())
+        try:
+            before, found = self._searched(simulation, nodes, tolerance)
+        except OpbridgeError as error:  # the comparison of the cast model decides alone
+            self._expected.note = f"Nothing was simulated: {' '.join(str(error).split())[:200]}"
+            return
+        if self._before is None:
+            self._before = before
+        for at, alone in found.back.items():
+            why = f"Alone in {self._to.name}, it changes the outputs by {min(alone, 1.0):.2g} of their RMS."
+            self._chooser.keep(nodes[at], "output", why)
+        self._chooser.close()
+
+    def _searched(self, simulation: Simulation, nodes: Sequence[ir.Node], tolerance: float) -> tuple[float, Search]:
+        """The error where all nodes round, and what has to be put back.
+
+        Raises:
+            OpbridgeError: The simulation does not load.
+        """
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "simulated.onnx"
             writer.save(simulation.model, path)
@@ -218,12 +259,17 @@ class _Work:
                     self._chooser.keep_inexact(self._measured, tolerance)
                     rest = [at for at in rest if nodes[at] not in self._chooser.kept]
                 found = search(rest, error_of, tolerance, self._said)
-        if self._before is None:
-            self._before = before
-        for at, error in found.back.items():
-            why = f"Alone in {self._to.name}, it changes the outputs by {min(error, 1.0):.2g} of their RMS."
-            self._chooser.keep(nodes[at], "output", why)
-        self._chooser.close()
+        return before, found
+
+    def keep_unsupported(self, unsupported: _Unsupported) -> bool:
+        """Has the operators stay that a message names; whether there are any."""
+        named = set(_OPERATOR.findall(unsupported.said))
+        why = f"In {self._to.name}: {' '.join(unsupported.said.split())[-160:]}"
+        if self._chooser.keep_operators(named, why):
+            return True
+        if "bound to different types" not in unsupported.said:
+            return False
+        return self._chooser.keep_operators(self._chooser.functions(), why)
 
     def rewritten(self, keep_io: bool) -> Narrowed:
         """The model in the format, without a comparison.
@@ -245,14 +291,16 @@ class _Work:
             copy.floats(self._floats),
             lambda node: self._form(originals[node]) if node in originals else none,
             copy.chosen(self._chooser.kept),
+            copy.chosen(self._chooser.stored()),
         )
         rewriter.rewrite({copy.values[each] for each in wide_inputs}, {copy.values[each] for each in wide_outputs})
         self._narrow = rewriter.narrow_values()
         if (said := mistyped(without_weights(copy.model))) and not mistyped(without_weights(self.model)):
-            raise PrecisionError(
+            raise _Unsupported(
                 f"{self._label} was not cast: ONNX's inference rejects the types of the result "
                 f"({' '.join(said.split())[:400]}). Nothing was written. This is a bug in opbridge; please report it "
-                "with the model."
+                "with the model.",
+                said,
             )
         wide = [] if keep_io else [each.name or "" for each in (*wide_inputs, *wide_outputs)]
         return Narrowed(
@@ -296,9 +344,10 @@ class _Work:
                 try:
                     self._run(file, found)
                 except OpbridgeError as error:
-                    raise PrecisionError(
+                    raise _Unsupported(
                         f"{self._label} was not cast: the model runs in float32, but the cast model fails: "
                         f"{' '.join(str(error).split())[:400]} Nothing was written.",
+                        str(error),
                         result,
                     ) from error
         if self._random:

@@ -21,18 +21,18 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from opbridge.errors import UsageError
 from opbridge.precision.formats import Format, loss
-from opbridge.precision.forms import CONTROL_FLOW, Form
+from opbridge.precision.forms import CONTROL_FLOW, Form, has_kernel, is_function
 from opbridge.precision.instruments import MOVING
 from opbridge.precision.measuring import Measured
 from opbridge.precision.report import Kept
-from opbridge.precision.rewriting import constant_of
+from opbridge.precision.rewriting import LARGE, constant_of
 from opbridge.precision.types import Floats, graphs
 
 __all__ = ["MARGIN", "Chooser"]
@@ -41,6 +41,9 @@ MARGIN = 4.0
 """What is left for other inputs than random ones."""
 
 _LOST = 0.01
+
+_HELD = 0.004
+"""What rounding alone loses of numbers that a format holds, relative to their RMS: half of that in bfloat16."""
 
 _SQUARING = frozenset(
     {"GroupNormalization", "InstanceNormalization", "LayerNormalization", "LpNormalization", "RMSNormalization"}
@@ -108,16 +111,17 @@ class Chooser:
         self._wide: set[ir.Value] = set()
 
     def is_wide(self, value: ir.Value) -> bool:
-        """Whether a value was beyond the format."""
+        """Whether an input or output cannot be of the format."""
         return value in self._wide
 
-    def choose(self, patterns: Sequence[str], measured: Measured | None, given: bool) -> None:
+    def choose(self, patterns: Sequence[str], measured: Measured | None, given: bool, tolerance: float) -> None:
         """Applies the rules.
 
         Args:
             patterns: What the user names.
             measured: What was measured; None: nothing was.
             given: Whether that was on the user's inputs.
+            tolerance: The largest error.
 
         Raises:
             UsageError: A pattern matches nothing.
@@ -127,6 +131,7 @@ class Chooser:
         self._constants(measured is not None)
         if measured is not None:
             self._ranges(measured, 1.0 if given else MARGIN)
+            self._ends(measured, tolerance)
             self._squares(measured)
             self._errors(measured, math.inf)
         else:
@@ -139,6 +144,19 @@ class Chooser:
         return [
             node for node in self._nodes if node not in self.kept and node.op_type != "Constant" and self._changes(node)
         ]
+
+    def stored(self) -> set[ir.Node]:
+        """The nodes that stay for their values alone: their weights are stored in the format, and cast when they are
+        read."""
+        kinds = ("range", "error", "between")
+        return {node for node, kept in self.kept.items() if kept.kind in kinds and self._weights_hold(node)}
+
+    def _weights_hold(self, node: ir.Node) -> bool:
+        """Whether the format holds the weights of a node."""
+        form = self._form(node)
+        found = [constant_of(value) for at, value in enumerate(node.inputs) if form.inputs[at]]
+        large = [each for each in found if each is not None and each.size >= LARGE]
+        return bool(large) and all(self._loss(each)[0] <= _HELD for each in large)
 
     def keep(self, node: ir.Node, kind: str, why: str) -> None:
         """Has a node stay, unless it does already."""
@@ -222,6 +240,31 @@ class Chooser:
                 self._wide.add(value)
                 for node in self._around(value):
                     self.keep(node, "range", why)
+
+    def _ends(self, measured: Measured, tolerance: float) -> None:
+        """Inputs and outputs that lose too much by themselves, such as very small numbers in float16."""
+        for value in (*self._model.graph.inputs, *self._model.graph.outputs):
+            if measured.losses.get(value, 0.0) > tolerance / 2:
+                self._wide.add(value)
+
+    def keep_operators(self, operators: Collection[str], why: str) -> bool:
+        """Has all nodes of some operators stay; whether there are any.
+
+        Args:
+            operators: The operators.
+            why: The reason.
+        """
+        before = len(self.kept)
+        for node in self._nodes:
+            if node.op_type in operators and self._changes(node):
+                self.keep(node, "operator", why)
+        self.close()
+        return len(self.kept) > before
+
+    def functions(self) -> set[str]:
+        """The operators that ONNX Runtime runs in float16 as the function that ONNX defines them by."""
+        names = {node.op_type for node in self._nodes if node.domain in ("", "ai.onnx") and self._changes(node)}
+        return {each for each in names - CONTROL_FLOW if is_function(each) and not has_kernel(each)}
 
     def keep_inexact(self, measured: Measured, tolerance: float) -> None:
         """Has the nodes stay whose own error is more than half the tolerance, and what gives their inputs."""

@@ -16,7 +16,7 @@ from opbridge.precision.formats import Format
 from opbridge.precision.types import Floats
 from opbridge.runtimes.onnxruntime import cpu_kernels
 
-__all__ = ["CONTROL_FLOW", "Form", "form_of"]
+__all__ = ["CONTROL_FLOW", "Form", "form_of", "has_kernel", "is_function"]
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 
@@ -136,17 +136,23 @@ def _by_attribute(node: ir.Node, name: str, inputs: tuple[bool, ...], to: Format
     else:
         return bool(inputs and inputs[0]), ""
     # ONNX Runtime casts around a node with an input of 16 bits that it has no kernel for, and not around one without.
-    if node.op_type != "Cast" and not any(inputs) and not _has_kernel(node.op_type):
+    if node.op_type != "Cast" and not any(inputs) and not has_kernel(node.op_type):
         return False, ""
     return is_set, name
 
 
-def _has_kernel(op_type: str) -> bool:
+def has_kernel(op_type: str) -> bool:
     """Whether ONNX Runtime's CPU has a kernel that takes float16 in all that it takes float32 in."""
     found = cpu_kernels().get(op_type, ())
     return any(
         all("tensor(float16)" in types for types in each.types.values() if "tensor(float)" in types) for each in found
     )
+
+
+def is_function(op_type: str) -> bool:
+    """Whether ONNX defines an operator by others, in its newest form."""
+    found = schemas.form(op_type, schemas.newest())
+    return found is not None and bool(found.has_function or found.has_context_dependent_function)
 
 
 def _takes(schema: onnx.defs.OpSchema, parameter: object, to: Format) -> bool:

@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from opbridge.precision.copies import Copy
 from opbridge.precision.feeding import opened
-from opbridge.precision.formats import Format
+from opbridge.precision.formats import Format, loss
 from opbridge.precision.forms import CONTROL_FLOW, Form
 from opbridge.precision.instruments import MOVING, Instruments, Place
 from opbridge.precision.types import Floats, bodies
@@ -86,6 +86,7 @@ def measure(
             if value in floats and (given := each.get(value.name or "")) is not None:
                 array = np.abs(given[np.isfinite(given)])
                 result.largest[value] = max(result.largest.get(value, 0.0), float(array.max(initial=0.0)))
+                result.losses[value] = max(result.losses.get(value, 0.0), loss(given, to)[0])
     return result
 
 

@@ -116,7 +116,7 @@ class Narrowed:
         if self.opsets[0] != self.opsets[1]:
             said.append(f"Opset {self.opsets[0]} to {self.opsets[1]}.")
         if self.wide:
-            said.append(f"Still float32, because its values exceed {self.precision}: {listed(self.wide, 5)}.")
+            said.append(f"Still float32, because {self.precision} cannot represent the values: {listed(self.wide, 5)}.")
         said.append(self.compared())
         return " ".join(said)
 

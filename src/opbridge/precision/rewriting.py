@@ -21,7 +21,10 @@ from opbridge.precision.formats import Format, clamped
 from opbridge.precision.forms import CONTROL_FLOW, Form
 from opbridge.precision.types import Floats, bodies, graphs
 
-__all__ = ["Rewriter", "constant_of", "is_constant"]
+__all__ = ["LARGE", "Rewriter", "constant_of", "is_constant"]
+
+LARGE = 1 << 10
+"""Constants of so many elements are stored in the format also for nodes that stay for their values alone."""
 
 _FLOAT = ir.DataType.FLOAT
 
@@ -59,6 +62,7 @@ class Rewriter:
         floats: Its values of float32.
         form: The form of a node.
         kept: The nodes that stay in float32.
+        stored: Those of them whose large constants are stored in the format, and cast when they are read.
     """
 
     def __init__(
@@ -68,8 +72,10 @@ class Rewriter:
         floats: Floats,
         form: Callable[[ir.Node], Form],
         kept: Collection[ir.Node],
+        stored: Collection[ir.Node] = (),
     ) -> None:
         self._model, self._to, self._floats, self._form, self._kept = model, to, floats, form, kept
+        self._stored = stored
         self._made: dict[ir.Value, ir.DataType] = {}
         self._cast: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
         self._tensors: dict[object, ir.TensorProtocol] = {}
@@ -135,8 +141,11 @@ class Rewriter:
         for at, value in enumerate(node.inputs):
             if value in self._floats:
                 assert value is not None
+                tensor = constant_of(value) if node in self._stored else None
+                if tensor is not None and tensor.size >= LARGE and self._form(node).inputs[at]:
+                    value = self._in_type(value, self._to.dtype)
                 new = self._in_type(value, self._to.dtype if form is not None and form.inputs[at] else _FLOAT)
-                if new is not value:
+                if new is not node.inputs[at]:
                     node.replace_input_with(at, new)
         if node.domain in ("", "ai.onnx") and node.op_type in CONTROL_FLOW:
             dtype = _FLOAT if form is None else self._to.dtype
@@ -178,7 +187,8 @@ class Rewriter:
             return value
         key = value, dtype
         if key not in self._cast:
-            self._cast[key] = self._constant(value) if is_constant(value) else self._cast_of(value, dtype)
+            is_stored = is_constant(value) and dtype == self._to.dtype
+            self._cast[key] = self._constant(value) if is_stored else self._cast_of(value, dtype)
         return self._cast[key]
 
     def _cast_of(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:

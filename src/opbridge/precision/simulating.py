@@ -6,7 +6,7 @@ is float32's, as on the devices that multiply numbers of 16 bits; what it reads 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -15,6 +15,7 @@ from opbridge.precision.copies import Copy
 from opbridge.precision.formats import Format
 from opbridge.precision.forms import CONTROL_FLOW, Form
 from opbridge.precision.instruments import Instruments, Place
+from opbridge.precision.rewriting import LARGE, constant_of
 from opbridge.precision.types import Floats, bodies
 
 __all__ = ["Simulation"]
@@ -29,6 +30,7 @@ class Simulation:
         floats: Its values of float32.
         form: The form of a node.
         nodes: The nodes that may round.
+        stored: Nodes that do not, and whose large constants are rounded all the same.
 
     Attributes:
         model: The copy.
@@ -42,6 +44,7 @@ class Simulation:
         floats: Floats,
         form: Callable[[ir.Node], Form],
         nodes: Sequence[ir.Node],
+        stored: Collection[ir.Node] = (),
     ) -> None:
         copy = Copy(model)
         self.model = copy.model
@@ -60,6 +63,11 @@ class Simulation:
         ]
         for node, flag in zip(nodes, chosen, strict=True):
             self._node(node, copy.nodes[node], form(node), flag)
+        for node in stored:
+            for at, value in enumerate(node.inputs):
+                tensor = constant_of(value)
+                if value is not None and tensor is not None and tensor.size >= LARGE and form(node).inputs[at]:
+                    copy.nodes[node].replace_input_with(at, self._tools.rounded(copy.values[value]))
 
     def _node(self, original: ir.Node, node: ir.Node, form: Form, flag: ir.Value) -> None:
         for at, value in enumerate(node.inputs):
