@@ -14,7 +14,6 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from opbridge.base.wording import within
 from opbridge.conversion.converting import is_external, without_weights
 from opbridge.conversion.types import mistyped
 from opbridge.errors import OpbridgeError, PrecisionError, UsageError
@@ -116,14 +115,14 @@ def cast(
                 work.compare(result, None if files is None else files.path)
             except _Unsupported as unsupported:
                 if not work.keep_unsupported(unsupported):
-                    raise
+                    raise PrecisionError(str(unsupported), unsupported.result) from unsupported
                 continue
             if result.ok:
                 break
             attempt += 1
         if not result.ok:
             raise PrecisionError(
-                f"{within(label)} was not cast to {to}: {result.compared()} Nothing was written. Raise the "
+                f"{label} was not cast to {to}: {result.compared()} Nothing was written. Raise the "
                 "tolerance, or keep more nodes in float32 (keep=, --keep).",
                 result,
             )
