@@ -130,6 +130,14 @@ def test_a_graph_with_a_cycle(cast: Callable[..., Any]) -> None:
         cast(model.SerializeToString())
 
 
+@pytest.mark.parametrize("name", ["a", "y"])
+def test_a_value_that_nothing_gives(cast: Callable[..., Any], name: str) -> None:
+    model = onnx.parser.parse_model(HEAD + "g (float[2] x) => (float[2] y) { a = Relu (x)  y = Neg (a) }")
+    model.graph.node["ay".index(name)].output[0] = "other"
+    with pytest.raises(ModelFileError, match=f"nothing gives .*'{name}'"):
+        cast(model.SerializeToString())
+
+
 def test_nodes_that_are_not_in_order(cast: Callable[..., opbridge.Narrowed]) -> None:
     model = onnx.parser.parse_model(HEAD + "g (float[2] x) => (float[2] y) { a = Relu (x)  y = Neg (a) }")
     nodes = list(model.graph.node)

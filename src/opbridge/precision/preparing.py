@@ -19,7 +19,7 @@ from opbridge.errors import ConversionError, ModelFileError, OpbridgeError, Prec
 from opbridge.precision.copies import Copy
 from opbridge.precision.feeding import opened
 from opbridge.precision.formats import FLOAT16, Format
-from opbridge.precision.types import Floats, graphs
+from opbridge.precision.types import Floats, bodies, graphs
 from opbridge.runtimes.onnxruntime import newest_opset
 from opbridge.save import writer
 
@@ -54,7 +54,7 @@ def prepared(model: ir.Model, label: str, to: Format) -> Prepared:
 
     Raises:
         ConversionError: The opset cannot be raised.
-        ModelFileError: The graph or the calls of functions go in circles.
+        ModelFileError: The graph or the calls of functions go in circles, or nothing gives a value that is read.
         PrecisionError: No value is of float32.
     """
     _sort(model, label)
@@ -69,6 +69,7 @@ def prepared(model: ir.Model, label: str, to: Format) -> Prepared:
     if (model.ir_version or 0) < _IR_OF_INITIALIZERS:
         model.graph.inputs[:] = [each for each in model.graph.inputs if each.const_value is None]
         model.ir_version = _IR_OF_INITIALIZERS
+    _check_given(model, label)
     source = model.graph.opset_imports.get("", model.graph.opset_imports.get("ai.onnx", to.oldest))
     opset = source
     if source < to.oldest:
@@ -135,6 +136,34 @@ def _sort(model: ir.Model, label: str) -> None:
             f"{label} is not a valid model: its graph has a cycle ({' '.join(str(error).split())[:200]}). "
             "Export it again."
         ) from error
+
+
+def _check_given(model: ir.Model, label: str) -> None:
+    """Refuses a model in which something is read that no node, input or initializer of its scope gives.
+
+    Raises:
+        ModelFileError: It is so.
+    """
+
+    def look(graph: ir.Graph, outer: frozenset[ir.Value]) -> None:
+        given = set(outer) | set(graph.inputs) | set(graph.initializers.values())
+        for node in graph:
+            for value in node.inputs:
+                if value is not None and value not in given:
+                    raise ModelFileError(
+                        f"{label} is not a valid model: nothing gives '{value.name}', which {node.op_type} "
+                        f"'{node.name}' reads. Export it again."
+                    )
+            for body in bodies(node):
+                look(body, frozenset(given))
+            given.update(node.outputs)
+        for value in graph.outputs:
+            if value not in given:
+                raise ModelFileError(
+                    f"{label} is not a valid model: nothing gives its output '{value.name}'. Export it again."
+                )
+
+    look(model.graph, frozenset())
 
 
 def _values(graph: ir.Graph) -> list[ir.Value]:
