@@ -215,9 +215,11 @@ def of_models(names: Any, written: bool) -> None:
         for tool in TOOLS
         for at, text in enumerate(("", "error", "float32", "size"))
     ]
-    body = f"{said}. `float32` counts the nodes with outputs of float32; errors above 1e-2 are bold.\n\n" + table(
-        ["model", *columns], rows
+    told = (
+        f"{said}. `float32` counts the nodes with outputs of float32; errors above 1e-2 are bold. Weights are random, "
+        "which is not what trained models have: some outputs are 0, or too small for float16."
     )
+    body = f"{told}\n\n" + table(["model", *columns], rows)
     if written:
         write_section("cast", "Models in float16", body)
 
