@@ -48,6 +48,7 @@ WORDS = {
     "program": "the result of export: model, plan, verification",
     "verification": "the last stage",
     "fixing": "verified repairs for targets",
+    "precision": "casts to float16 and bfloat16",
     "conversion": "conversion to other opsets",
     "side_by_side": "comparison of two models",
     "save": "the fifth stage",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         MissingOperators,
         ModelFileError,
         OpbridgeError,
+        PrecisionError,
         RequirementError,
         RunError,
         SaveError,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from opbridge.plan.data import Plan
     from opbridge.plan.inventory import inventory
     from opbridge.plan.rows import PlanRow
+    from opbridge.precision import Narrowed, cast
     from opbridge.program import Program, session
     from opbridge.recording.groups import CallGroup
     from opbridge.recording.recorder import Recording, record
@@ -84,11 +86,13 @@ _HOMES = {
     "KernelError": "errors",
     "Limits": "runtimes.limits",
     "MissingOperators": "errors",
+    "Narrowed": "precision",
     "ModelFileError": "errors",
     "OpbridgeError": "errors",
     "Parts": "parts.parts",
     "Plan": "plan.data",
     "PlanRow": "plan.rows",
+    "PrecisionError": "errors",
     "Program": "program",
     "Recording": "recording.recorder",
     "RequirementError": "errors",
@@ -101,6 +105,7 @@ _HOMES = {
     "Verification": "verification",
     "VerificationError": "errors",
     "build": "kernels.build",
+    "cast": "precision",
     "check": "pipeline",
     "convert": "conversion",
     "export": "pipeline",
@@ -125,6 +130,7 @@ _USES: dict[str, Use | None] = {
     "errors": None,
     "fixing.fix": "files",
     "kernels.build": None,
+    "precision": "files",
     "program": "run",
     "rules.findings": "files",
     "rules.lint": "files",
@@ -148,10 +154,12 @@ __all__ = [
     "Limits",
     "MissingOperators",
     "ModelFileError",
+    "Narrowed",
     "OpbridgeError",
     "Parts",
     "Plan",
     "PlanRow",
+    "PrecisionError",
     "Program",
     "Recording",
     "RequirementError",
@@ -164,6 +172,7 @@ __all__ = [
     "Verification",
     "VerificationError",
     "build",
+    "cast",
     "check",
     "convert",
     "export",

@@ -20,6 +20,7 @@ __all__ = [
     "MissingOperators",
     "ModelFileError",
     "OpbridgeError",
+    "PrecisionError",
     "RequirementError",
     "RunError",
     "SaveError",
@@ -191,6 +192,20 @@ class FixError(OpbridgeError):
     """A model that was repaired was not shown to give what it gave before; nothing was written."""
 
     exit_status = 1
+
+
+class PrecisionError(OpbridgeError):
+    """A model cannot be cast to float16 or bfloat16, or its results would be too far from float32's.
+
+    Attributes:
+        result: The model with its comparison, where it came to one.
+    """
+
+    exit_status = 1
+
+    def __init__(self, message: str, result: Any = None) -> None:
+        self.result = result
+        super().__init__(message)
 
 
 class _Findings(Protocol):

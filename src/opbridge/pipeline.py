@@ -7,6 +7,7 @@
     repair      ir.Model, Target          -> ir.Model     what the target does not take, in another form (`target=`)
     save        Program                   -> files        whole or not at all, and in their places once verified
     verify      Program                   -> Verification
+    cast        Program, a precision      -> Narrowed     float16 or bfloat16, compared with float32 (`precision=`)
 
 Each stage's input and output is a value that can be printed; nothing reaches back into an earlier stage. With
 `capture="trace"`, the first three are one (`opbridge.trace`).
@@ -17,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -43,7 +45,9 @@ from opbridge.errors import (
 )
 from opbridge.fit.kernels_needed import unmatched_patterns
 from opbridge.fit.target import Target, find_target
+from opbridge.onnx import reading
 from opbridge.plan.data import Plan
+from opbridge.precision.formats import find_format
 from opbridge.program import Program, Spent, tell_plan
 from opbridge.reports.report import reporting
 from opbridge.save import writer
@@ -186,6 +190,7 @@ def export(
     max_captures: int | None = None,
     max_capture_seconds: float | None = None,
     strict: bool = False,
+    precision: str | None = None,
     report: str | os.PathLike[str] | Report | None = None,
     **legacy: Any,
 ) -> Program:
@@ -236,6 +241,9 @@ def export(
         strict: Whether a relation between dynamic dimensions that the model requires, the example inputs fulfil and
             `dynamic_shapes` does not state, such as `total == past + seq`, is an error. By default it is taken as
             stated: the dimension is named "past + seq" in the file, and a note says so.
+        precision: "float16" or "bfloat16" casts the exported float32 model after it was verified, as `opbridge.cast`
+            does on the example inputs, and writes the cast model; `Program.narrowed` has the comparison. None keeps the
+            model's types.
         report: The path of an HTML report with the graph of the model, its plan and its verification. It is also
             written if operators are missing or the outputs differ, before the error is raised.
         **legacy: Other keywords of torch.onnx.export; see `opbridge.symbolics.keywords`.
@@ -247,6 +255,7 @@ def export(
         CaptureError: the model cannot be captured.
         MissingOperators: there are operators without a route; the error has all of them and the plan.
         TranslationFault: translations of opbridge failed unexpectedly; the error has all of them and the plan.
+        PrecisionError: the model cannot be cast to `precision`, or its outputs exceed the tolerance.
         SaveError: the file cannot be written; an existing file is unchanged.
         VerificationError: the outputs do not agree with PyTorch. The file is saved as `NAME.failed.onnx` for
             inspection until a later export to the same path is verified; an existing file is unchanged.
@@ -287,17 +296,74 @@ def export(
         _limits(max_captures, max_capture_seconds),
         strict,
     )
+    if precision is not None:
+        find_format(precision)
     with reporting(report, "export", name_of(model) if path is None else str(path)) as told:
-        return _exported(
+        stages = progress or LoggedStages()
+        place = f if path is None else path
+        program = _exported(
             request,
             capture,
-            f if path is None else path,  # type: ignore[arg-type]  # a path is a Path by now
+            place if precision is None else None,  # type: ignore[arg-type]  # a path is a Path by now
             told,
-            progress or LoggedStages(),
+            stages,
             notes=notes,
             external_data=external_data,
             verify={"rtol": rtol, "atol": atol, "inputs": inputs} if verify else None,
         )
+        if precision is not None:
+            _narrow(program, precision, place, stages, external_data=external_data, verify=verify)  # type: ignore[arg-type]
+        return program
+
+
+def _narrow(
+    program: Program,
+    precision: str,
+    f: Path | BinaryIO | None,
+    reporter: Progress,
+    *,
+    external_data: bool | None,
+    verify: bool,
+) -> None:
+    """Casts a program, and writes it.
+
+    Args:
+        program: The program of float32.
+        precision: "float16" or "bfloat16".
+        f: The file to write, by its path or open.
+        reporter: Receives the stage.
+        external_data: As for `export`.
+        verify: Whether both are compared.
+    """
+    from opbridge.capture.model_inputs import leaf_arrays
+    from opbridge.precision import cast
+
+    path = f if isinstance(f, Path) else None
+    spent = Spent(program.timings, program.peaks)
+    given = leaf_arrays(program.capture.args, program.capture.kwargs)
+    fits = verify and len(given) == len(program.model.graph.inputs)
+    with _timed("cast", reporter, spent) as stage, tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "model.onnx"
+        writer.save(program.model, source)
+        program.narrowed = cast(
+            source,
+            precision,
+            path,
+            inputs=given if fits else None,
+            verify=verify,
+            external_data=external_data,
+            progress=stage.detail,
+        )
+        program.model = program.narrowed.model
+        program.model.metadata_props["opbridge.opset"] = str(program.narrowed.opsets[1])
+        if path is not None:
+            program.path, program.files = path, program.narrowed.files
+            program.model = reading.load(str(path))  # its weights were beside the float32 model
+        else:
+            program.model = reading.load(program.narrowed.to_bytes())
+            if f is not None:
+                f.write(program.to_bytes())  # type: ignore[union-attr]
+        stage.detail(program.narrowed.compared())
 
 
 def _exported(

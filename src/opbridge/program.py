@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from opbridge.capture import Capture
     from opbridge.fixing import Change
     from opbridge.plan.data import Plan
+    from opbridge.precision import Narrowed
     from opbridge.reports.picture import Picture
     from opbridge.reports.report import Report
     from opbridge.rules import Findings
@@ -46,6 +47,8 @@ class Program:
         peaks: The most memory that the process had held when each stage ended, in bytes, by its name.
         repairs: What was changed for the target, where the model was exported for another one than ONNX Runtime.
         findings: What the target does not take of it, or takes otherwise; None where it was exported for ONNX Runtime.
+        narrowed: The cast to float16 or bfloat16, compared with the float32 model that was verified; None where
+            none was asked for.
     """
 
     model: ir.Model = field(repr=False)
@@ -60,6 +63,7 @@ class Program:
     peaks: dict[str, int] = field(default_factory=dict)
     repairs: Sequence[Change] = ()
     findings: Findings | None = None
+    narrowed: Narrowed | None = None
 
     def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> None:
         """Writes the model, whole or not at all.

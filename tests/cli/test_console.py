@@ -90,6 +90,7 @@ def program(plan, tmp_path, monkeypatch):
         unverified="",
         repairs=(),
         findings=None,
+        narrowed=None,
         capture=SimpleNamespace(strategy="non-strict"),
     )
 

@@ -20,6 +20,7 @@ __all__ = [
     "example_inputs",
     "fit_signature",
     "frozen_inputs",
+    "leaf_arrays",
 ]
 
 
@@ -46,6 +47,15 @@ def example_inputs(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, A
     for leaf in pytree.tree_leaves((args, kwargs)):
         _refuse_array(leaf, "One of the inputs")
     return args, kwargs
+
+
+def leaf_arrays(args: Any, kwargs: Any) -> list[numpy.ndarray]:
+    """The flattened tensor inputs as arrays; none where NumPy lacks the type of one."""
+    tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+    try:
+        return [each.detach().cpu().numpy() for each in tensors]
+    except (RuntimeError, TypeError):  # bfloat16, a sparse tensor
+        return []
 
 
 def distinct(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

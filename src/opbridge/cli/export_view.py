@@ -133,6 +133,8 @@ def _export_rows(program: Program, spec: str, whole: bool) -> Iterator[tuple[str
             yield "", shortened(worst, 2 * _LONGEST_NOTE), ""
         if program.verification.untaken:  # which the line above may be too short for
             yield "", program.verification.describe_sides(), "yellow"
+    if program.narrowed is not None:
+        yield program.narrowed.precision, shortened(program.narrowed.summary(), 2 * _LONGEST_NOTE), ""
     stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in program.timings.items())
     yield "time", f"{sum(program.timings.values()):.2f} s: {stages}", ""
     tried = program.verification.notes if program.verification is not None else ()

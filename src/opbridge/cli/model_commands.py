@@ -125,6 +125,15 @@ def export(
     rtol: RtolOption = None,
     atol: AtolOption = None,
     task: TaskOption = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            "--precision",
+            metavar="float16|bfloat16",
+            help="Cast the verified float32 model to this type, as 'opbridge cast' does.",
+            show_default=False,
+        ),
+    ] = None,
     report: ReportOption = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Print the captured graph with source lines, and write no file.")
@@ -150,6 +159,7 @@ def export(
             rtol=rtol,
             atol=atol,
             task=task,
+            precision=precision,
             report=report,
         )
         return _raw(spec, opset, dynamic, shaping)
@@ -180,10 +190,15 @@ def export(
         )
         if not isinstance(subject, specs.Subject):
             part_commands.refuse_inputs(inputs)
+            if precision is not None:
+                raise UsageError(
+                    "--precision is not supported for a set of parts. Leave it out, and cast each file with "
+                    "'opbridge cast'."
+                )
             options |= {"progress": drawn, **given_options(report=report)}
             return part_commands.export_parts(subject, output, keywords_of, options, spec)
         subject, given = with_inputs(subject, inputs)
-        keywords = {**keywords_of(subject), **given, **options, **given_options(report=report)}
+        keywords = {**keywords_of(subject), **given, **options, **given_options(report=report, precision=precision)}
         program = opbridge.export(subject.model, subject.args, output, **keywords, progress=drawn)
     document = {
         "ok": True,
@@ -196,6 +211,7 @@ def export(
         "unverified": program.unverified,
         "repairs": [{"done": each.done, **each.finding.document()} for each in program.repairs],
         "findings": None if program.findings is None else program.findings.document(),
+        "cast": None if program.narrowed is None else program.narrowed.document(),
     }
     return Answer(document, lambda screen: print_export(screen, program, spec, report))
 

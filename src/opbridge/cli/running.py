@@ -20,6 +20,7 @@ from opbridge.cli import (
     kernel_commands,
     model_commands,
     operator_commands,
+    precision_commands,
     sweep_commands,
     target_commands,
 )
@@ -36,6 +37,7 @@ del (
     kernel_commands,
     model_commands,
     operator_commands,
+    precision_commands,
     sweep_commands,
     target_commands,
 )  # imported for the commands that they add to the application
@@ -111,6 +113,8 @@ def _failed(error: Exception, message: str, status: int, as_json: bool) -> int:
             document["refusals"] = [dataclasses.asdict(each) for each in refusals]
         if (findings := getattr(error, "findings", None)) is not None:
             document["findings"] = findings.document()
+        if (result := getattr(error, "result", None)) is not None:
+            document["result"] = result.document()
         file = getattr(error, "file", None)
         if file is not None:
             document["file"] = str(file)

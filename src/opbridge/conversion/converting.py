@@ -20,7 +20,7 @@ from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.save import writer
 from opbridge.side_by_side import SideBySide, compare, is_random
 
-__all__ = ["OLDEST", "convert", "converted", "converted_in_place"]
+__all__ = ["OLDEST", "convert", "converted", "converted_in_place", "is_external", "without_weights"]
 
 OLDEST = 7
 """The oldest opset that models are converted to and from."""
@@ -71,7 +71,7 @@ def convert(
     content, label = checked_model(model)
     result = converted(content, label, opset_version, ir_version, isolated=isolated is not False)
     random = is_random(result.model)
-    external = _is_external(result.model) if external_data is None else external_data
+    external = is_external(result.model) if external_data is None else external_data
     if output is None:
         if verify:
             result.comparison = compare(content, to_bytes(result.model), random=random, isolated=isolated)
@@ -114,7 +114,7 @@ def converted(
 
 def converted_in_place(model: ir.Model, label: str, opset: int, *, isolated: bool = True) -> Conversion:
     """As `converted`, for a model in memory; one that cannot be converted is not to be used afterwards."""
-    return _converted(model, _serialized(model), label, opset, None, isolated)
+    return _converted(model, without_weights(model), label, opset, None, isolated)
 
 
 def _converted(
@@ -203,7 +203,7 @@ def _check_form(label: str, original: onnx.ModelProto, model: ir.Model, isolated
     Raises:
         ConversionError: It is not.
     """
-    said = checked(_serialized(model), isolated=isolated)
+    said = checked(without_weights(model), isolated=isolated)
     if said and not checked(lean(original), isolated=isolated):
         raise ConversionError(
             f"{label} was not converted: ONNX's checker rejects the result ({' '.join(said.split())[:400]}). "
@@ -211,7 +211,7 @@ def _check_form(label: str, original: onnx.ModelProto, model: ir.Model, isolated
         )
 
 
-def _serialized(model: ir.Model) -> onnx.ModelProto:
+def without_weights(model: ir.Model) -> onnx.ModelProto:
     """The model as it will be written, without its larger weights."""
     content = serialize(model)
     proto = onnx.ModelProto.FromString(content.model + content.rest)
@@ -225,7 +225,8 @@ def _serialized(model: ir.Model) -> onnx.ModelProto:
     return proto
 
 
-def _is_external(model: ir.Model) -> bool:
+def is_external(model: ir.Model) -> bool:
+    """Whether a weight of a model lies in another file."""
     return any(isinstance(each.const_value, ir.ExternalTensor) for each in model.graph.initializers.values())
 
 

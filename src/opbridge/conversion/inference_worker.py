@@ -16,10 +16,17 @@ _MOST_BYTES = 8 << 30
 
 
 def answer(what: str, model: onnx.ModelProto) -> bytes:
-    """The model with the types of its values ("infer"), or what the checker says against it ("check")."""
+    """The model with the types of its values ("infer"), or what is said against it: by the checker ("check"), or
+    by the inference where a type is not what an operator takes or gives ("types")."""
     if what == "infer":
         inferred = onnx.shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
         return bytes(inferred.SerializeToString())
+    if what == "types":
+        try:
+            onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=False)
+        except onnx.shape_inference.InferenceError as error:
+            return str(error).encode()
+        return b""
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:

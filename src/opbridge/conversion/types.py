@@ -15,7 +15,7 @@ import onnx_ir as ir
 from opbridge.conversion import inference_worker
 from opbridge.onnx.shapes import Size, Sizes, elements, note_sizes, sizes
 
-__all__ = ["Types", "checked", "folded", "inferred", "lean", "type_text"]
+__all__ = ["Types", "checked", "folded", "inferred", "lean", "mistyped", "type_text"]
 
 _SECONDS = 300
 _LARGEST_KEPT = 1024
@@ -302,6 +302,17 @@ def checked(model: onnx.ModelProto, *, isolated: bool = True) -> str | None:
         isolated: Whether it is checked in a process of its own, which a damaged model may end.
     """
     said = _asked("check", model, isolated)
+    return None if said is None else said.decode(errors="replace")
+
+
+def mistyped(model: onnx.ModelProto, *, isolated: bool = True) -> str | None:
+    """What ONNX's inference has to say against the types of a model without its weights; None where it crashes.
+
+    Args:
+        model: The model.
+        isolated: Whether it is inferred in a process of its own, which a damaged model may end.
+    """
+    said = _asked("types", model, isolated)
     return None if said is None else said.decode(errors="replace")
 
 

@@ -152,7 +152,7 @@ def _fixed(
     if look(looked, (), frozenset({"unreadable-weight"})):
         damage.refuse(changed, label)
     original = _Original(
-        _in_order(checked, looked), None if inputs is None else [*feeds_of(looked, inputs).values()], targets
+        _in_order(checked, looked), None if inputs is None else [*feeds_of(looked.model, inputs).values()], targets
     )
     attempts = Attempts(checked, label, targets, chosen, select)
     made = attempts.made(looked)

@@ -54,7 +54,7 @@ def activations(looked: Looked, model: str | bytes, inputs: Inputs) -> Iterator[
         RunError: It does not run on the inputs.
         UsageError: There are more or fewer arrays than inputs.
     """
-    feeds = feeds_of(looked, inputs)
+    feeds = feeds_of(looked.model, inputs)
     nodes = {node.outputs[0].name or "": node for node in looked.nodes if node.outputs and _is_measured(node, looked)}
     names = list(nodes)
     for at in range(0, len(names), _AT_ONCE):
@@ -79,11 +79,11 @@ def _is_measured(node: ir.Node, looked: Looked) -> bool:
     return bool(node.graph is looked.model.graph and node.outputs[0].name and node.outputs[0].dtype in _WIDE)
 
 
-def feeds_of(looked: Looked, inputs: Inputs) -> dict[str, np.ndarray]:
+def feeds_of(model: ir.Model, inputs: Inputs) -> dict[str, np.ndarray]:
     """The arrays for the inputs of a model by name, in their order.
 
     Args:
-        looked: The model.
+        model: The model.
         inputs: Arrays, by the names of the inputs or in their order; or an .npz file of them.
 
     Raises:
@@ -91,8 +91,8 @@ def feeds_of(looked: Looked, inputs: Inputs) -> dict[str, np.ndarray]:
     """
     if isinstance(inputs, str | os.PathLike):
         inputs = _read(Path(inputs))
-    stored = looked.model.graph.initializers
-    wanted = [value.name or "" for value in looked.model.graph.inputs if value.name not in stored]
+    stored = model.graph.initializers
+    wanted = [value.name or "" for value in model.graph.inputs if value.name not in stored]
     given = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(wanted, inputs, strict=False))
     if set(given) != set(wanted) or len(given) != len(inputs):
         raise UsageError(

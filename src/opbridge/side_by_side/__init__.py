@@ -5,6 +5,16 @@ In: two files. Out: `SideBySide`. Imports `runtimes` and `errors`.
 
 from opbridge.side_by_side.ends import in_float32, narrowed
 from opbridge.side_by_side.results import Run, SideBySide
-from opbridge.side_by_side.running import compare, difference, is_random
+from opbridge.side_by_side.running import compare, difference, first_that_runs, is_random, random_feeds
 
-__all__ = ["Run", "SideBySide", "compare", "difference", "in_float32", "is_random", "narrowed"]
+__all__ = [
+    "Run",
+    "SideBySide",
+    "compare",
+    "difference",
+    "first_that_runs",
+    "in_float32",
+    "is_random",
+    "narrowed",
+    "random_feeds",
+]

@@ -19,7 +19,7 @@ from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
 from opbridge.side_by_side.ends import has_bfloat16, in_float32, narrowed
 from opbridge.side_by_side.results import Run, SideBySide
 
-__all__ = ["compare", "compare_sessions", "difference", "is_random"]
+__all__ = ["compare", "compare_sessions", "difference", "first_that_runs", "is_random", "random_feeds"]
 
 _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -111,10 +111,10 @@ def compare_sessions(first: Any, second: Any, inputs: Sequence[np.ndarray] | Non
     names = [each.name for each in first.get_outputs()]
     others = [each.name for each in second.get_outputs()]  # in the same order; one that was an input has another name
     why = ""
-    for feeds in _inputs(arguments) if inputs is None else given:
+    for feeds in random_feeds(arguments) if inputs is None else given:
         if isinstance(feeds, str):
             return SideBySide(note=feeds)
-        expected, why = _first_that_runs(first, feeds, why)
+        expected, why = first_that_runs(first, feeds, why)
         if expected is None:
             continue
         used, values = expected
@@ -139,7 +139,14 @@ def compare_sessions(first: Any, second: Any, inputs: Sequence[np.ndarray] | Non
     return result
 
 
-def _first_that_runs(session: Any, attempts: Sequence[Mapping[str, Any]], why: str) -> tuple[Any, str]:
+def first_that_runs(session: Any, attempts: Sequence[Mapping[str, Any]], why: str = "") -> tuple[Any, str]:
+    """The first of several inputs that a model runs on, with its outputs, or None; and why the first one failed.
+
+    Args:
+        session: The model.
+        attempts: The inputs, by name.
+        why: Why an earlier one failed.
+    """
     for feeds in attempts:
         try:
             return (feeds, session.run(None, feeds)), why
@@ -148,8 +155,12 @@ def _first_that_runs(session: Any, attempts: Sequence[Mapping[str, Any]], why: s
     return None, why
 
 
-def _inputs(arguments: Sequence[Any]) -> Iterator[Any]:
-    """Random inputs of each choice of sizes: several that differ in the range of integers; or why there are none."""
+def random_feeds(arguments: Sequence[Any]) -> Iterator[Any]:
+    """Random inputs of each choice of sizes: several that differ in the range of integers; or why there are none.
+
+    Args:
+        arguments: The inputs of a session.
+    """
     shapes = {each.name: each.shape for each in arguments}
     dynamic = any(not isinstance(size, int) for shape in shapes.values() for size in shape or ())
     for choice, (batch, other) in enumerate(_SIZES if dynamic else _SIZES[:1]):

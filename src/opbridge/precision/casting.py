@@ -1,0 +1,366 @@
+"""A file in another format, decided by running it, compared and written."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from opbridge.conversion.converting import is_external, without_weights
+from opbridge.conversion.types import mistyped
+from opbridge.errors import OpbridgeError, PrecisionError, UsageError
+from opbridge.onnx import damage, reading
+from opbridge.onnx.serialize import serialize
+from opbridge.precision.choosing import Chooser
+from opbridge.precision.copies import Copy
+from opbridge.precision.emulating import emulated
+from opbridge.precision.feeding import Expected, expected, given_to, opened
+from opbridge.precision.formats import Format, find_format
+from opbridge.precision.forms import Form, form_of
+from opbridge.precision.judging import Apart, apart
+from opbridge.precision.measuring import Measured, measure
+from opbridge.precision.preparing import Prepared, prepared
+from opbridge.precision.report import Narrowed, Output
+from opbridge.precision.rewriting import Rewriter
+from opbridge.precision.searching import Search, search
+from opbridge.precision.simulating import Simulation
+from opbridge.rules.measured import Inputs
+from opbridge.runtimes.onnxruntime.model_file import checked_model
+from opbridge.save import writer
+from opbridge.side_by_side import is_random
+
+__all__ = ["cast"]
+
+# The operator in a message of ONNX's inference, or of ONNX Runtime.
+_OPERATOR = re.compile(r"(?:op_type:|while running |implementation for )(\w+)")
+
+_ROUNDS = 3
+"""So often the tolerance of the simulation is halved where the file itself is not within the tolerance."""
+
+
+def cast(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    to: str = "float16",
+    output: str | os.PathLike[str] | None = None,
+    *,
+    inputs: Inputs | None = None,
+    keep_io: bool = False,
+    keep: Sequence[str] = (),
+    tolerance: float | None = None,
+    verify: bool = True,
+    external_data: bool | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Narrowed:
+    """Casts the float32 tensors of a model to float16 or bfloat16, and compares the results.
+
+    The float32 model runs on the inputs first. Nodes stay in float32 where values or constants are beyond the format,
+    and where rounding changes their results too much. A simulation that rounds every value then measures the error of
+    the model; while that exceeds the tolerance, the node that costs most is put back to float32. The cast model itself
+    is compared at the end, and no file is written if it exceeds the tolerance.
+
+    Args:
+        model: The path of an ONNX file, or its content.
+        to: "float16" or "bfloat16".
+        output: The path of the file to write; it may be the original's. None: nothing is written.
+        inputs: Arrays to run the model on, by the names of the inputs or in order, or an .npz file of them. None:
+            random inputs of several sizes.
+        keep_io: Whether the inputs and outputs of the model stay float32, with a Cast each.
+        keep: Nodes that stay in float32: names of nodes or values, operators, or shell patterns of them.
+        tolerance: The largest error of an output, as the RMS of the difference relative to the RMS of the output. None:
+            1e-2 for float16 and 5e-2 for bfloat16.
+        verify: Whether the model is run and compared. Without it, the choice is made by the constants and the
+            operators.
+        external_data: Whether weights go to a file beside the model; None: where the original's do, or where one file
+            cannot hold them.
+        progress: Is called with what is being done.
+
+    Returns:
+        The model, the nodes that stay with the reasons, and the comparison.
+
+    Raises:
+        ModelFileError: The file cannot be read as an ONNX model.
+        PrecisionError: There is nothing to cast, the model does not run on the inputs, or the cast model exceeds the
+            tolerance.
+        SaveError: The file cannot be written.
+        UsageError: There is no such format, `keep` matches nothing, or the inputs do not fit.
+    """
+    format_ = find_format(to)
+    if tolerance is not None and not tolerance > 0:
+        raise UsageError(f"Invalid value tolerance={tolerance}; expected a number above 0.")
+    content, label = checked_model(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
+    work = _Work(content, label, format_, tolerance or format_.tolerance, progress or _silent)
+    work.read()
+    if external_data is None:
+        external_data = is_external(work.model) or None
+    if verify:
+        work.run(inputs, keep_io)
+    work.choose(keep)
+    with contextlib.ExitStack() as places:
+        files = None
+        attempt = 0
+        while attempt < _ROUNDS:
+            work.search(work.tolerance / 2**attempt)
+            try:
+                result = work.rewritten(keep_io)
+                if output is not None:
+                    files = places.enter_context(writer.staged(result.model, output, external_data=external_data))
+                work.compare(result, None if files is None else files.path)
+            except _Unsupported as unsupported:
+                if not work.keep_unsupported(unsupported):
+                    raise PrecisionError(str(unsupported), unsupported.result) from unsupported
+                continue
+            if result.ok:
+                break
+            attempt += 1
+        if not result.ok:
+            raise PrecisionError(
+                f"{label} was not cast to {to}: {result.compared()} Nothing was written. Raise the "
+                "tolerance, or keep more nodes in float32 (keep=, --keep).",
+                result,
+            )
+        if files is not None:
+            result.files = files.commit()
+    return result
+
+
+def _silent(text: str) -> None:
+    """Says nothing."""
+
+
+class _Unsupported(PrecisionError):
+    """ONNX's inference or ONNX Runtime refuses the cast model.
+
+    Attributes:
+        said: Their message.
+    """
+
+    def __init__(self, message: str, said: str, result: Narrowed | None = None) -> None:
+        super().__init__(message, result)
+        self.said = said
+
+
+class _Work:
+    """The steps of a cast."""
+
+    def __init__(
+        self, content: str | bytes, label: str, to: Format, tolerance: float, said: Callable[[str], None]
+    ) -> None:
+        self._content, self._label, self._to, self._said = content, label, to, said
+        self.tolerance = tolerance
+        self._expected = Expected(note="The comparison was disabled.")
+        self._measured: Measured | None = None
+        self._before: float | None = None
+
+    def read(self) -> None:
+        """Reads the model.
+
+        Raises:
+            ModelFileError: It cannot be read.
+            PrecisionError: It has no values of float32.
+        """
+        loaded = reading.load(self._content)
+        damage.refuse(loaded, self._label)
+        self._size = serialize(loaded).size()
+        found: Prepared = prepared(loaded, self._label, self._to)
+        self.model, self._opsets, self._floats = found.model, found.opsets, found.floats
+        self._random = is_random(self.model)
+
+        @functools.cache
+        def form(node: ir.Node) -> Form:
+            return form_of(node, found.opsets[1], self._to, self._floats)
+
+        self._form = form
+        self._chooser = Chooser(self.model, self._to, self._floats, form)
+        if not self._chooser.candidates():
+            raise PrecisionError(
+                f"{self._label} has nothing to cast: no operator of the model computes float32 values that "
+                f"{self._to.name} could replace at opset {found.opsets[1]}. Nothing was written."
+            )
+
+    def run(self, inputs: Inputs | None, keep_io: bool) -> None:
+        """Runs the float32 model.
+
+        Raises:
+            PrecisionError: It does not run on random inputs.
+        """
+        self._said("running the float32 model")
+        self._expected = expected(self._content, self.model, inputs, None if keep_io else self._to)
+        if self._expected.rejected:
+            raise PrecisionError(
+                f"{self._label} was not cast: {self._expected.note} Nothing was written. Give inputs that it accepts "
+                "with --inputs FILE.npz (inputs=), one array for each input, as numpy.savez writes them; or "
+                "--no-verify (verify=False) to choose by constants and operators alone."
+            )
+
+    def choose(self, keep: Sequence[str]) -> None:
+        """Chooses the nodes that stay."""
+        if self._expected.feeds:
+            self._said("measuring the values of the model")
+            try:
+                self._measured = measure(self.model, self._to, self._floats, self._form, self._expected.feeds)
+            except OpbridgeError as error:
+                self._expected.note = f"Its values could not be measured: {' '.join(str(error).split())[:200]}"
+        self._chooser.choose(keep, self._measured, self._expected.given, self.tolerance)
+
+    def search(self, tolerance: float) -> None:
+        """Puts nodes back until the simulation is within a tolerance."""
+        nodes = self._chooser.candidates()
+        if not self._expected.feeds or self._random or not nodes:
+            return
+        self._said("simulating")
+        simulation = Simulation(self.model, self._to, self._floats, self._form, nodes, self._chooser.stored())
+        try:
+            before, found = self._searched(simulation, nodes, tolerance)
+        except OpbridgeError as error:  # the comparison of the cast model decides alone
+            self._expected.note = f"Nothing was simulated: {' '.join(str(error).split())[:200]}"
+            return
+        if self._before is None:
+            self._before = before
+        for at, alone in found.back.items():
+            why = f"Alone in {self._to.name}, it changes the outputs by {min(alone, 1.0):.2g} of their RMS."
+            self._chooser.keep(nodes[at], "output", why)
+        self._chooser.close()
+
+    def _searched(self, simulation: Simulation, nodes: Sequence[ir.Node], tolerance: float) -> tuple[float, Search]:
+        """The error where all nodes round, and what has to be put back.
+
+        Raises:
+            OpbridgeError: The simulation does not load.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "simulated.onnx"
+            writer.save(simulation.model, path)
+            with opened(path) as session:
+
+                def error_of(chosen: Sequence[int]) -> float:
+                    flags = np.zeros(max(len(nodes), 1), np.bool_)
+                    flags[list(chosen)] = True
+                    worst = 0.0
+                    for feeds, want in zip(self._expected.feeds, self._expected.outputs, strict=True):
+                        try:
+                            have = session.run(self._expected.names, {**feeds, simulation.choice: flags})
+                        except OpbridgeError:  # a rounded number that is an index or a size
+                            return float("inf")
+                        worst = max(worst, *(apart(*pair).error for pair in zip(want, have, strict=True)), 0.0)
+                    return worst
+
+                rest = list(range(len(nodes)))
+                before = error_of(rest)
+                if before > tolerance / 2 and self._measured is not None:
+                    self._chooser.keep_inexact(self._measured, tolerance)
+                    rest = [at for at in rest if nodes[at] not in self._chooser.kept]
+                found = search(rest, error_of, tolerance, self._said)
+        return before, found
+
+    def keep_unsupported(self, unsupported: _Unsupported) -> bool:
+        """Has the operators stay that a message names; whether there are any."""
+        named = set(_OPERATOR.findall(unsupported.said))
+        why = f"In {self._to.name}: {' '.join(unsupported.said.split())[-160:]}"
+        if self._chooser.keep_operators(named, why):
+            return True
+        if "bound to different types" not in unsupported.said:
+            return False
+        return self._chooser.keep_operators(self._chooser.functions(), why)
+
+    def rewritten(self, keep_io: bool) -> Narrowed:
+        """The model in the format, without a comparison.
+
+        Raises:
+            PrecisionError: A type is not what an operator takes or gives.
+        """
+        copy = Copy(self.model)
+        originals = {twin: node for node, twin in copy.nodes.items()}
+        none = Form((), ())
+        graph = self.model.graph
+        wide_inputs, wide_outputs = (
+            {value for value in values if value in self._floats and (keep_io or self._chooser.is_wide(value))}
+            for values in (graph.inputs, graph.outputs)
+        )
+        rewriter = Rewriter(
+            copy.model,
+            self._to,
+            copy.floats(self._floats),
+            lambda node: self._form(originals[node]) if node in originals else none,
+            copy.chosen(self._chooser.kept),
+            copy.chosen(self._chooser.stored()),
+        )
+        rewriter.rewrite({copy.values[each] for each in wide_inputs}, {copy.values[each] for each in wide_outputs})
+        self._narrow = rewriter.narrow_values()
+        if (said := mistyped(without_weights(copy.model))) and not mistyped(without_weights(self.model)):
+            raise _Unsupported(
+                f"{self._label} was not cast: ONNX's inference rejects the types of the result "
+                f"({' '.join(said.split())[:400]}). Nothing was written. This is a bug in opbridge; please report it "
+                "with the model.",
+                said,
+            )
+        wide = [] if keep_io else [each.name or "" for each in (*wide_inputs, *wide_outputs)]
+        return Narrowed(
+            copy.model,
+            self._to.name,
+            len(self._chooser.candidates()),
+            list(self._chooser.kept.values()),
+            list(dict.fromkeys(wide)),
+            self.tolerance,
+            before=self._before,
+            given=self._expected.given,
+            note=self._expected.note,
+            sizes=(self._size, serialize(copy.model).size()),
+            opsets=self._opsets,
+        )
+
+    def compare(self, result: Narrowed, path: Path | None) -> None:
+        """Runs the cast model, with every rounding; of float16 the file itself too, in ONNX Runtime.
+
+        Args:
+            result: The model, which gets the comparison.
+            path: Its file; None: it is not to be written.
+
+        Raises:
+            PrecisionError: It does not load where the float32 model does.
+        """
+        if not self._expected.feeds:
+            return
+        self._said("comparing")
+        with tempfile.TemporaryDirectory() as folder:
+            rounded = Path(folder) / "emulated.onnx"
+            writer.save(emulated(result.model, self._to, self._narrow), rounded)
+            files = [rounded]
+            if self._to.name == "float16":
+                if path is None:
+                    path = Path(folder) / "cast.onnx"
+                    writer.save(result.model, path)
+                files.append(path)
+            found: dict[str, list[Apart]] = {}
+            for file in files:
+                try:
+                    self._run(file, found)
+                except OpbridgeError as error:
+                    raise _Unsupported(
+                        f"{self._label} was not cast: the model runs in float32, but the cast model fails: "
+                        f"{' '.join(str(error).split())[:400]} Nothing was written.",
+                        str(error),
+                        result,
+                    ) from error
+        if self._random:
+            result.note = "The model generates random numbers; both models run."
+            return
+        result.runs = len(self._expected.feeds)
+        result.outputs = [
+            Output(name, max(each.error for each in parts), max(each.largest for each in parts))
+            for name, parts in found.items()
+        ]
+
+    def _run(self, file: Path, found: dict[str, list[Apart]]) -> None:
+        with opened(file) as session:
+            for feeds, want in zip(self._expected.feeds, self._expected.outputs, strict=True):
+                have = session.run(None, given_to(session, feeds))
+                for name, one, other in zip(self._expected.names, want, have, strict=True):
+                    found.setdefault(name, []).append(apart(one, other))
