@@ -9,11 +9,15 @@ from typing import cast
 from opbridge.errors import UsageError
 from opbridge.runtimes import Runtime
 
-__all__ = ["NAMES", "ONNXRUNTIME", "find", "installed", "label"]
+__all__ = ["BUILDERS", "NAMES", "ONNXRUNTIME", "find", "installed", "label", "obstacle"]
 
 ONNXRUNTIME = "onnxruntime"
 
-NAMES = (ONNXRUNTIME, "openvino", "web", "browser", "webgpu", "mnn", "ncnn", "reference")
+NAMES = (ONNXRUNTIME, "openvino", "web", "browser", "webgpu", "mnn", "ncnn", "tensorrt-rtx", "reference")
+
+BUILDERS = ("tensorrt-rtx",)
+"""Those that build an engine for a GPU, which this machine need not have: loading a model shows that it builds, and
+`obstacle` says why it cannot run."""
 
 
 def find(name: str) -> Runtime:
@@ -26,7 +30,7 @@ def find(name: str) -> Runtime:
         near = difflib.get_close_matches(name, NAMES, n=1)
         guess = f" Did you mean '{near[0]}'?" if near else ""
         raise UsageError(f"Unknown runtime '{name}'. The runtimes are: {', '.join(NAMES)}.{guess}")
-    return cast(Runtime, importlib.import_module(f"opbridge.runtimes.{name}"))
+    return cast(Runtime, importlib.import_module(f"opbridge.runtimes.{name.replace('-', '_')}"))
 
 
 def installed(name: str) -> Runtime:
@@ -44,3 +48,8 @@ def installed(name: str) -> Runtime:
 def label(name: str) -> str:
     """A runtime with its version: "openvino 2026.4.1"."""
     return f"{name} {find(name).version()}"
+
+
+def obstacle(name: str) -> str:
+    """Why an installed runtime runs no model on this machine, though it may load one; "" where it does."""
+    return str(find(name).obstacle()) if name in BUILDERS else ""  # type: ignore[attr-defined]  # builders have it
