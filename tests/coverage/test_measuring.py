@@ -312,7 +312,7 @@ def test_lint_finds_what_was_measured():
 
 def test_the_command_says_what_it_cannot_measure(capsys):
     assert main(["targets", "measure"]) == 2
-    assert "openvino, web, mnn or ncnn" in capsys.readouterr().err
+    assert "openvino, web, mnn, ncnn or tensorrt-rtx" in capsys.readouterr().err
     assert main(["targets", "measure", "tensorrt"]) == 2
     assert "cannot be measured" in capsys.readouterr().err
     assert main(["targets", "openvino", "--jobs", "2"]) == 2

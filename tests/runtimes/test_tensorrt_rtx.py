@@ -84,15 +84,15 @@ def test_a_range_for_nothing_is_refused():
         ),
         (
             "Invalid Node - node_of_y\nITensor::getDimensions: Error Code 4: Shape Error (squeeze axis is not a "
-            "constant In makeAxesMask at /_src/a.cpp:3553)\n[checkMacros.cpp::catchCudaError::250] Error Code 1: Cuda Runtime "
-            "(cudaError 35: CUDA driver version is insufficient)",
+            "constant In makeAxesMask at /_src/a.cpp:3553)\n[checkMacros.cpp::catchCudaError::250] Error Code 1: "
+            "Cuda Runtime (cudaError 35: CUDA driver version is insufficient)",
             "Squeeze",
             "squeeze axis is not a constant",
         ),
         (
             "IBuilder::buildSerializedNetwork: Error Code 1: Myelin ([myelin_graph.h:1295: attach] "
-            "MyelinCheckException: a.cpp:59: CHECK(op->is_decomposable()) failed. Attention operation was not supported by a dedicated "
-            "kernel. (See https://docs for shapes.) In addition)",
+            "MyelinCheckException: a.cpp:59: CHECK(op->is_decomposable()) failed. Attention operation was not "
+            "supported by a dedicated kernel. (See https://docs for shapes.) In addition)",
             "",
             "Attention operation was not supported by a dedicated kernel",
         ),

@@ -11,7 +11,21 @@ from opbridge.base.version import __version__
 
 __all__ = ["app"]
 
-_ORDER = ("check", "export", "verify", "lint", "fix", "convert", "targets", "ops", "build", "new", "coverage", "models")
+_ORDER = (
+    "check",
+    "export",
+    "verify",
+    "lint",
+    "fix",
+    "convert",
+    "engine",
+    "targets",
+    "ops",
+    "build",
+    "new",
+    "coverage",
+    "models",
+)
 
 
 class _InOrder(TyperGroup):

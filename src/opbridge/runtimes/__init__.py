@@ -39,7 +39,7 @@ class Session(Protocol):
 
 
 class Loaded(Protocol):
-    """A model that a runtime has loaded in this process."""
+    """A model that a runtime has loaded in this process. It may have `notes`, texts on how it was loaded."""
 
     def run(self, feeds: Mapping[str, np.ndarray], /) -> Sequence[Any]:
         """All outputs, in the model's order.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 from opbridge.errors import UsageError
 from opbridge.runtimes import Runtime
 
-__all__ = ["BUILDERS", "NAMES", "ONNXRUNTIME", "find", "installed", "label", "obstacle"]
+__all__ = ["BUILDERS", "NAMES", "ONNXRUNTIME", "built", "find", "installed", "label", "obstacle"]
 
 ONNXRUNTIME = "onnxruntime"
 
@@ -53,3 +54,19 @@ def label(name: str) -> str:
 def obstacle(name: str) -> str:
     """Why an installed runtime runs no model on this machine, though it may load one; "" where it does."""
     return str(find(name).obstacle()) if name in BUILDERS else ""  # type: ignore[attr-defined]  # builders have it
+
+
+def built(name: str, model: bytes, feeds: Mapping[str, Any]) -> tuple[str, str]:
+    """How far one of `BUILDERS` gets with a model in this process.
+
+    Args:
+        name: The runtime.
+        model: The content of the file.
+        feeds: Its inputs, for those that shapes are computed from.
+
+    Returns:
+        "parse" or "build", where it is refused there, with the reason; "partly" where it builds for some GPUs only;
+        else "built".
+    """
+    stage, said = find(name).built(model, feeds)  # type: ignore[attr-defined]  # builders have it
+    return str(stage), str(said)

@@ -19,6 +19,7 @@ from opbridge.runtimes.child import Child
 from opbridge.runtimes.described import described, type_named
 from opbridge.runtimes.limits import Limits
 from opbridge.runtimes.onnxruntime.model_file import checked_model
+from opbridge.runtimes.tensorrt_rtx.profile import parsed
 from opbridge.runtimes.tensors import from_message, to_message
 
 __all__ = ["RuntimeSession", "open_runtime"]
@@ -29,6 +30,9 @@ class RuntimeSession:
 
     Runs in a process of its own take turns. In a process that was forked after the session was made, the first run
     starts another one.
+
+    Attributes:
+        notes: What the runtime says of how it loaded the model.
 
     Args:
         runtime: The runtime.
@@ -47,6 +51,7 @@ class RuntimeSession:
     ) -> None:
         self._runtime, self._model, self._limits, self._kernels = runtime, model, limits, list(kernels)
         self._options = options
+        self.notes: list[str] = []
         self._described = described(model)
         self._loaded: Loaded | None = None
         self._child: Child | None = None
@@ -153,7 +158,7 @@ class RuntimeSession:
             "kernels": self._kernels,
             "options": self._options,
         }
-        self._child.start(header, blocks)
+        self.notes = [str(each) for each in self._child.start(header, blocks).get("notes", ())]
 
 
 def open_runtime(
@@ -190,10 +195,11 @@ def open_runtime(
             "it out."
         )
     checked, label = checked_model(model)
+    chosen = {"profile": {name: list(each) for name, each in parsed(profile).items()}} if profile else {}
     limits = isolated if isinstance(isolated, Limits) else Limits() if isolated or runtime.ISOLATED else None
     connected = _connected(runtime, label, described(checked).operators, kernels)
     try:
-        return RuntimeSession(runtime, checked, limits, connected, **({"profile": dict(profile)} if profile else {}))
+        return RuntimeSession(runtime, checked, limits, connected, **chosen)
     except RunError as error:
         raise ModelFileError(f"{known.label(name)} cannot load {label}: {error}") from error
 

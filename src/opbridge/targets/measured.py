@@ -14,6 +14,7 @@ TARGETS = {
     "web": ("web", "onnxruntime-web (wasm)"),
     "mnn": ("mnn", "MNN (ONNX converter)"),
     "ncnn": ("ncnn", "ncnn (pnnx converter)"),
+    "tensorrt-rtx": ("tensorrt-rtx", "TensorRT-RTX (parser and builder)"),
 }
 """By the runtime, the name and the title of the target whose facts are measured on it."""
 

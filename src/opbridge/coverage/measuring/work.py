@@ -20,10 +20,23 @@ from opbridge.kernels.build import build_parts
 from opbridge.runtimes import known
 from opbridge.side_by_side import difference
 
-__all__ = ["OUTCOMES", "CaseTask", "CaseVerdict", "CaseWork"]
+__all__ = ["NEARLY", "OUTCOMES", "RIGHT", "CaseTask", "CaseVerdict", "CaseWork"]
 
-OUTCOMES = ("crash", "timeout", "memory", "sweep error", "wrong", "raises", "refused", "nearly", "right")
-"""What becomes of a case, the worst first."""
+OUTCOMES = (
+    "crash", "timeout", "memory", "sweep error", "wrong", "raises", "not built", "refused", "nearly", "partly built",
+    "built", "right",
+)  # fmt: skip
+"""What becomes of a case, the worst first. A runtime that builds for a GPU refuses a model when it parses it, or does
+not build it, or builds it, for all GPUs or some; it is not run."""
+
+RIGHT = ("right", "built")
+"""The outcomes of a case that a runtime takes."""
+
+NEARLY = ("nearly", "partly built")
+"""Those of one that it takes with less precision, or for some GPUs only."""
+
+_STAGES = {"parse": "refused", "build": "not built", "partly": "partly built", "built": "built"}
+"""By where such a runtime stops, the outcome."""
 
 _SMALL = 2.0**-8
 """The largest difference, relative to the largest number of an output, that is one of precision: bfloat16 rounds by
@@ -117,6 +130,9 @@ class CaseWork:
 def _tried(runtime: str, case: cases.Case, expected: Sequence[Any]) -> tuple[str, str]:
     given = zip(case.model.graph.input, case.inputs, strict=True)
     feeds = {value.name: each for value, each in given}
+    if runtime in known.BUILDERS:
+        stage, said = known.built(runtime, case.model.SerializeToString(), feeds)
+        return _STAGES[stage], said
     try:
         loaded = known.find(runtime).load(case.model.SerializeToString())
     except ModelFileError as error:

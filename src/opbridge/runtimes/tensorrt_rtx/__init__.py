@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from opbridge.runtimes.tensorrt_rtx.wheel import version
 
-__all__ = ["DOMAINS", "INSTALL", "ISOLATED", "KERNELS", "NAME", "TITLE", "load", "obstacle", "version"]
+__all__ = ["DOMAINS", "INSTALL", "ISOLATED", "KERNELS", "NAME", "TITLE", "built", "load", "obstacle", "version"]
 
 NAME = "tensorrt-rtx"
 TITLE = "TensorRT-RTX"
@@ -27,29 +29,43 @@ DOMAINS = ("com.microsoft", "ai.onnx.ml", "TRT")
 """Domains of which it may have operators: its parser goes by their names."""
 
 
+_MOST_SIZES = 4096
+"""An input of more numbers is none that shapes are computed from."""
+
+
 def load(model: str | bytes, *, profile: Mapping[str, Any] | None = None) -> Any:
     """Parses and builds a model; see `opbridge.runtimes.Runtime`.
 
     Args:
         model: The file, or its content.
-        profile: By the names of dynamic dimensions, the least size, the usual one and the most.
+        profile: By the names of dynamic dimensions, the least size, the usual one and the most, as a list.
     """
     from opbridge.runtimes.tensorrt_rtx.building import build
     from opbridge.runtimes.tensorrt_rtx.profile import parsed
     from opbridge.runtimes.tensorrt_rtx.running import Engine
 
-    return Engine(build(model, profile=parsed(profile or {})).engine, model)
+    return Engine(build(model, profile=parsed(profile or {})), model)
 
 
 def obstacle() -> str:
     """Why an engine cannot run on this machine; "" where it can."""
-    from opbridge.runtimes.tensorrt_rtx.building import architectures
-    from opbridge.runtimes.tensorrt_rtx.driver import architecture
+    from opbridge.runtimes.tensorrt_rtx import running
 
-    found, why = architecture()
-    if not found:
-        return why
-    known = architectures()
-    if found not in known:
-        return f"TensorRT-RTX {version()} does not support this machine's GPU ({found}); it supports {', '.join(known)}"
-    return ""
+    return running.obstacle()
+
+
+def built(model: bytes, feeds: Mapping[str, Any]) -> tuple[str, str]:
+    """How far a model gets, for all architectures; see `opbridge.runtimes.known.built`."""
+    from opbridge.runtimes.tensorrt_rtx.building import attempt
+    from opbridge.runtimes.tensorrt_rtx.refusals import explained
+
+    values = {
+        name: [int(each) for each in value.ravel()]
+        for name, value in feeds.items()
+        if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.size <= _MOST_SIZES
+    }
+    found = attempt(model, values=values)
+    if found.refusing:
+        complaints = next(iter(found.refusing.values()))
+        return "partly", f"for {' and '.join(found.refusing)}: {explained(complaints, model)}"
+    return found.stage, "" if found.stage == "built" else explained(found.complaints, model)

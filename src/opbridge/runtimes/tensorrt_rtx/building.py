@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from opbridge.errors import ModelFileError, UsageError
@@ -22,16 +23,20 @@ class Attempt:
     Attributes:
         stage: "parse" or "build", where it was refused there; "built".
         engine: The engine's content; empty where there is none.
+        architectures: Those that the engine is for.
         complaints: What was said where it was refused.
+        refusing: By the architectures that it cannot be built for, where it can for others, what was said.
         shapes: The shapes that the engine is built for, at the least, the usual and the most, by the input.
         values: The values of inputs that shapes are computed from, likewise.
     """
 
     stage: str
     engine: bytes = b""
+    architectures: tuple[str, ...] = ()
     complaints: tuple[Complaint, ...] = ()
-    shapes: Mapping[str, InputSizes] | None = None
-    values: Mapping[str, InputSizes] | None = None
+    refusing: Mapping[str, tuple[Complaint, ...]] = field(default_factory=dict)
+    shapes: Mapping[str, InputSizes] = field(default_factory=dict)
+    values: Mapping[str, InputSizes] = field(default_factory=dict)
 
 
 def architectures() -> list[str]:
@@ -68,17 +73,23 @@ def build(
     Args:
         model: The path of the file, or its content.
         profile: The ranges of dynamic dimensions, by their names; others have `profile.DEFAULT`.
-        asked: The architectures; none: all.
+        asked: The architectures, all of which it has to be built for; none: all that it can be built for.
 
     Raises:
         ModelFileError: It is refused; the message names the node and the line of the model.
         UsageError: There is no such architecture, or the profile names no dimension of the model.
     """
     found = attempt(model, profile=profile, asked=asked)
-    if found.stage == "built":
-        return found
-    said = explained(found.complaints, model)
-    raise ModelFileError(f"TensorRT-RTX {version()} cannot {found.stage} the model: {said}.")
+    if found.stage != "built":
+        said = explained(found.complaints, model)
+        raise ModelFileError(f"TensorRT-RTX {version()} cannot {found.stage} the model: {said}.")
+    if asked and found.refusing:
+        refusing, complaints = next(iter(found.refusing.items()))
+        raise ModelFileError(
+            f"TensorRT-RTX {version()} cannot build the model for {refusing}: {explained(complaints, model)}. It "
+            f"builds for {', '.join(found.architectures)}."
+        )
+    return found
 
 
 def attempt(
@@ -88,7 +99,7 @@ def attempt(
     values: Mapping[str, Sequence[int]] | None = None,
     asked: Sequence[str] = (),
 ) -> Attempt:
-    """Parses a model, and builds it.
+    """Parses a model, and builds it: for all architectures together, or else for as many as it can be built for.
 
     Args:
         model: The path of the file, or its content.
@@ -96,6 +107,35 @@ def attempt(
         values: What inputs are that shapes are computed from, where they have one value only.
         asked: The architectures; none: all.
     """
+    shapes = sizes_of(described(model).inputs, profile or {})
+
+    def tried(chosen: Sequence[str]) -> Attempt:
+        return _tried(model, chosen, shapes, profile or {}, values or {})
+
+    wanted = chosen_architectures(asked)
+    found = tried(wanted)
+    if found.stage != "build" or len(wanted) == 1:
+        return found
+    # Mostly it is the oldest that lacks a kernel, and what is said is then said of it.
+    newer = tried(wanted[1:])
+    if newer.stage == "built":
+        return dataclasses.replace(newer, refusing={wanted[0]: found.complaints})
+    alone = {each: tried([each]) for each in wanted}
+    taking = [each for each, one in alone.items() if one.stage == "built"]
+    if not taking:
+        return found
+    together = alone[taking[0]] if len(taking) == 1 else tried(taking)
+    refusing = {each: one.complaints for each, one in alone.items() if one.stage != "built"}
+    return dataclasses.replace(together, refusing=refusing)
+
+
+def _tried(
+    model: str | bytes,
+    wanted: Sequence[str],
+    shapes: Mapping[str, InputSizes],
+    profile: Mapping[str, Range],
+    values: Mapping[str, Sequence[int]],
+) -> Attempt:
     import tensorrt_rtx_bindings as trt
 
     log = logger(trt)
@@ -105,16 +145,14 @@ def attempt(
     if not (parser.parse(model) if isinstance(model, bytes) else parser.parse_from_file(model)):
         return Attempt("parse", complaints=tuple(map(_complaint, _errors(parser))) or _logged(log))
     configuration = builder.create_builder_config()
-    wanted = chosen_architectures(asked)
     configuration.num_compute_capabilities = len(wanted)
     for number, each in enumerate(wanted):
         configuration.set_compute_capability(getattr(trt.ComputeCapability, each.upper().replace("_", "")), number)
-    shapes = sizes_of(described(model).inputs, profile or {})
     found = builder.create_optimization_profile()
     numbers = {}
     for tensor in (network.get_input(at) for at in range(network.num_inputs)):
         if tensor.is_shape_tensor:
-            numbers[tensor.name] = _values(tensor, profile or {}, values or {})
+            numbers[tensor.name] = _values(tensor, profile, values)
             found.set_shape_input(tensor.name, *numbers[tensor.name])
         elif -1 in tensor.shape:
             found.set_shape(tensor.name, *shapes[tensor.name])
@@ -123,7 +161,7 @@ def attempt(
     engine = builder.build_serialized_network(network, configuration)
     if engine is None:
         return Attempt("build", complaints=_logged(log))
-    return Attempt("built", bytes(engine), (), shapes, numbers)
+    return Attempt("built", bytes(engine), tuple(wanted), shapes=shapes, values=numbers)
 
 
 def _values(tensor: Any, profile: Mapping[str, Range], values: Mapping[str, Sequence[int]]) -> InputSizes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from opbridge.errors import ModelFileError, RunError
@@ -14,6 +14,7 @@ from opbridge.runtimes.messages import Read
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.runtimes.serving import Answer, serve, silence
 from opbridge.runtimes.tensorrt_rtx.profile import InputSizes, Range
+from opbridge.runtimes.tensorrt_rtx.refusals import explained
 from opbridge.runtimes.tensorrt_rtx.wheel import version
 
 __all__ = ["Built", "build_engine", "main"]
@@ -29,6 +30,7 @@ class Built:
         shapes: The shapes of inputs with dynamic dimensions, at the least, the usual and the most.
         values: The values of inputs that shapes are computed from, likewise.
         version: The version of TensorRT-RTX.
+        refusing: By architectures that it could not be built for, why not.
     """
 
     content: bytes
@@ -36,6 +38,7 @@ class Built:
     shapes: Mapping[str, InputSizes]
     values: Mapping[str, InputSizes]
     version: str
+    refusing: Mapping[str, str] = field(default_factory=dict)
 
 
 def build_engine(
@@ -49,7 +52,7 @@ def build_engine(
 
     Args:
         model: The file.
-        architectures: The architectures of GPUs, "sm_89"; none: all that the release builds for.
+        architectures: The architectures of GPUs, "sm_89"; none: all that the model can be built for.
         profile: The ranges of dynamic dimensions, by their names; others have `profile.DEFAULT`.
         limits: What the process may use; None: the limits by default.
 
@@ -73,7 +76,7 @@ def build_engine(
         raise ModelFileError(f"TensorRT-RTX {version()} cannot build {label}: {error}") from error
     finally:
         child.close()
-    return Built(content, answer["architectures"], answer["shapes"], answer["values"], version())
+    return Built(content, answer["architectures"], answer["shapes"], answer["values"], version(), answer["refusing"])
 
 
 def main() -> None:
@@ -85,12 +88,18 @@ def _load(asked: Mapping[str, Any], model: str | bytes) -> tuple[Any, dict[str, 
     from opbridge.runtimes.tensorrt_rtx import building
 
     silence()
-    chosen = building.chosen_architectures(asked["architectures"])
     profile = {name: Range(*each) for name, each in asked["profile"].items()}
-    return (building.build(model, profile=profile, asked=chosen), chosen), {"loaded": True}
+    built = building.build(model, profile=profile, asked=asked["architectures"])
+    said = {
+        "size": len(built.engine),
+        "architectures": built.architectures,
+        "shapes": built.shapes,
+        "values": built.values,
+        "refusing": {each: explained(complaints, model) for each, complaints in built.refusing.items()},
+    }
+    return (built.engine, said), {"loaded": True}
 
 
 def _run(loaded: Any, asked: Mapping[str, Any], read: Read) -> Answer:
-    built, chosen = loaded
-    said = {"size": len(built.engine), "architectures": chosen, "shapes": built.shapes, "values": built.values}
-    return said, [built.engine]
+    engine, said = loaded
+    return said, [engine]

@@ -22,7 +22,7 @@ _HEAD = re.compile(
 )
 _PLACE = re.compile(r"\s*\bIn [\w:~<>()]+(?: \w+)* at \S+?:\d+")
 _WRAPPED = re.compile(r"^(?:API Usage|Shape|Internal) Error \((?P<said>.*)\)$", re.S)
-_COMPILER = re.compile(r"^Myelin \(.*?CHECK\(.*?\) failed\. (?P<said>.*?)(?: \(See .*|\))$", re.S)
+_COMPILER = re.compile(r"^Myelin \((?:.*?CHECK\(.*?\) failed\. |\[[^\]]*\] )(?P<said>.*?)(?: \(See .*|\.?\))$", re.S)
 _QUOTED = re.compile(r'^.* && (?P<said>"[^"]*"(?:\s+"[^"]*")*)$', re.S)
 _ASSERTED = re.compile(r"^Assertion failed: .+?(?<!:): (?P<said>.+)$", re.S)
 _PLUGIN = re.compile(r"plugin.*not found|load \w+ plugin", re.I)

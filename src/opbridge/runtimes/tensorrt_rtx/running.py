@@ -9,9 +9,12 @@ import numpy as np
 
 from opbridge.runtimes.described import described, type_named
 from opbridge.runtimes.tensorrt_rtx import driver
+from opbridge.runtimes.tensorrt_rtx.building import Attempt, architectures, logger
+from opbridge.runtimes.tensorrt_rtx.refusals import explained
+from opbridge.runtimes.tensorrt_rtx.wheel import version
 from opbridge.runtimes.tensors import dtype_named
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "obstacle"]
 
 _DTYPES = {
     "FLOAT": "float32",
@@ -27,16 +30,32 @@ _DTYPES = {
 """By TensorRT's types, NumPy's."""
 
 
+def obstacle() -> str:
+    """Why an engine cannot run on this machine; "" where it can."""
+    found, why = driver.architecture()
+    if not found:
+        return why
+    if found not in (known := architectures()):
+        return f"TensorRT-RTX {version()} does not support this machine's GPU ({found}); it supports {', '.join(known)}"
+    return ""
+
+
 class Engine:
     """An engine that was built, and runs on the first run.
 
     Args:
-        content: The engine.
+        built: The engine.
         model: The file that it was built from, or its content.
+
+    Attributes:
+        notes: For which GPUs it was built, and for which it could not be.
     """
 
-    def __init__(self, content: bytes, model: str | bytes) -> None:
-        self._content = content
+    def __init__(self, built: Attempt, model: str | bytes) -> None:
+        self._content = built.engine
+        self.notes = [f"built for {', '.join(built.architectures)}"]
+        for each, complaints in built.refusing.items():
+            self.notes.append(f"cannot be built for {each}: {explained(complaints, model)}")
         self._outputs = {each.name: type_named(each.type) for each in described(model).outputs}
         self._context: Any = None
 
@@ -80,10 +99,7 @@ class Engine:
         return [found[name].astype(dtype_named(wanted)) for name, wanted in self._outputs.items()]
 
     def _start(self, trt: Any) -> None:
-        from opbridge.runtimes import tensorrt_rtx
-        from opbridge.runtimes.tensorrt_rtx.building import logger
-
-        if why := tensorrt_rtx.obstacle():
+        if why := obstacle():
             raise RuntimeError(f"The engine was built and cannot run: {why}.")
         driver.use_gpu()
         self._log = logger(trt)
