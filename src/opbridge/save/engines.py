@@ -66,9 +66,9 @@ def save_engine(built: Built, source: str | os.PathLike[str], path: str | os.Pat
             raise FileNotFoundError(2, "the folder does not exist", str(target.parent))
         staging.clear_abandoned(target.parent)
         with Replacement(staging.make(target.parent)) as files:
-            files.open(target, len(built.content)).write(built.content)
+            files.open(target, len(built.content)).write(memoryview(built.content))
             text = json.dumps(content, indent=2).encode() + b"\n"
-            files.open(beside, len(text)).write(text)
+            files.open(beside, len(text)).write(memoryview(text))
             files.commit()
     except OSError as error:
         raise write_failure(target, error) from error
