@@ -5,10 +5,9 @@
     python bench/rtx_lint.py --trtcheck PYTHON       # an environment with trtcheck, on the same files
 
 No GPU is needed. Each file is parsed, and built for all architectures, in a worker process. A file that builds for some
-GPU is taken. Lint agrees where it finds an error and the file is refused, or neither is so; it misses one that is refused
-where it finds no error; it is false where it finds an error in a file that builds. Warnings count as nothing: the
-refused files that have only those are told beside. Forms that neither ONNX Runtime nor the reference evaluator runs are
-left out.
+GPU is taken. Lint agrees where it finds an error and the file is refused, or neither is so; it misses one that is
+refused where it finds no error; it is false where it finds an error in a file that builds. Warnings count as nothing.
+Forms that neither ONNX Runtime nor the reference evaluator runs are left out.
 """
 
 from __future__ import annotations
