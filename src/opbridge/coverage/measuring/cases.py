@@ -31,6 +31,7 @@ _OF_ANY_NUMBERS = (
 _DRAWN = ("float16", "float32", "float64")
 _TWO_AXES = "two axes"
 _OUTPUTS = "outputs"
+_ONE_OUTPUT = "one output"
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 _LISTS = (onnx.defs.OpSchema.AttrType.INTS, onnx.defs.OpSchema.AttrType.FLOATS)
 _ONNX = ("", "ai.onnx")
@@ -103,7 +104,8 @@ def case(name: str, form: str) -> Case | None:
         name: The test's name.
         form: "" as it is, "constants", "weights", "float16" and other types, "without axis" and other attributes,
             "opset 13", "values": other numbers, "two axes" in the place of one, or "two axes constants", "outputs":
-            with all that the operator has, or "outputs weights", "node 3": that node alone, on what it reads in the
+            with all that the operator has, or "outputs weights", "one output": without those that may be left out, or
+            "one output weights", "node 3": that node alone, on what it reads in the
             test, or "node 3 values".
     """
     test = _tests()[name]
@@ -119,6 +121,9 @@ def case(name: str, form: str) -> Case | None:
     if form.startswith(_OUTPUTS):
         full = _of_all_outputs(test)
         return full if full is None or form == _OUTPUTS else _with_constants(full, every=True)
+    if form.startswith(_ONE_OUTPUT):
+        first = _of_one_output(test)
+        return first if first is None or form == _ONE_OUTPUT else _with_constants(first, every=True)
     if form.startswith("node "):
         at, _, other = form.removeprefix("node ").partition(" ")
         alone = _of_node(name, int(at))
@@ -150,6 +155,10 @@ def forms() -> Iterator[tuple[str, str]]:
             yield name, _OUTPUTS
             if _with_constants(full, every=True) is not None:
                 yield name, f"{_OUTPUTS} weights"
+        if len(test.model.graph.node) == 1 and (first_alone := _of_one_output(test)) is not None:
+            yield name, _ONE_OUTPUT
+            if _with_constants(first_alone, every=True) is not None:
+                yield name, f"{_ONE_OUTPUT} weights"
         if any(each.HasField("g") for node in test.model.graph.node for each in node.attribute):
             continue  # a body has types of its own
         if len(test.model.graph.node) == 1 and test.model.graph.node[0].domain in _ONNX and test.opset:
@@ -327,6 +336,25 @@ def _of_all_outputs(test: Case) -> Case | None:
     except Exception:  # the checker and the inference of shapes raise several
         return None
     return Case(inferred, test.inputs, None, test.rtol, test.atol)
+
+
+def _of_one_output(test: Case) -> Case | None:
+    """The test with the first output of its node alone, where the others may be left out; None for other tests.
+
+    Models rarely ask for the others, and a runtime may compute the first alone.
+    """
+    node = test.model.graph.node[0]
+    schema = _schema(node.op_type, test.opset) if node.domain in _ONNX and test.opset else None
+    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
+    if schema is None or not 2 <= len(node.output) <= len(schema.outputs):
+        return None
+    if any(each.option != optional for each in schema.outputs[1:]):
+        return None
+    if not node.output[0] or [each.name for each in test.model.graph.output][:1] != [node.output[0]]:
+        return None
+    model = _copy(test.model)
+    del model.graph.node[0].output[1:], model.graph.output[1:]
+    return Case(model, test.inputs, None if test.expected is None else test.expected[:1], test.rtol, test.atol)
 
 
 def _of_opset(test: Case, opset: int) -> Case | None:

@@ -27,7 +27,7 @@ from opbridge.rules.lint import look
 from opbridge.rules.looking import Looked
 from opbridge.runtimes import known
 from opbridge.runtimes.sessions import open_runtime
-from opbridge.targets.measured import BY_PATTERNS, MEASURED, TARGETS, path_of
+from opbridge.targets.measured import BY_PATTERNS, BY_SIZES, MEASURED, TARGETS, path_of
 from opbridge.targets.reading import published_target
 
 __all__ = ["Measured", "measure", "tried"]
@@ -119,6 +119,9 @@ def measure(
     runs = {**examples["right"], **examples["nearly"]}
     failing = {**examples["failing"], **examples["nearly"]}
     facts = learn(runs, examples["failing"], said)
+    for fact in facts:
+        if fact.operator in BY_SIZES.get(name, ()) and all(said[each].startswith("not built") for each in fact.cases):
+            fact.certain = False
     for fact in learn(examples["right"], examples["nearly"], said):
         facts.append(dataclasses.replace(fact, small=True))
     explained = {case for fact in facts if fact.certain for case in fact.cases}

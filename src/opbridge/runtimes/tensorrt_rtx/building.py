@@ -123,7 +123,7 @@ def attempt(
     alone = {each: tried([each]) for each in wanted}
     taking = [each for each, one in alone.items() if one.stage == "built"]
     if not taking:
-        return found
+        return alone[wanted[-1]]
     together = alone[taking[0]] if len(taking) == 1 else tried(taking)
     refusing = {each: one.complaints for each, one in alone.items() if one.stage != "built"}
     return dataclasses.replace(together, refusing=refusing)
