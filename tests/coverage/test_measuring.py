@@ -79,6 +79,21 @@ def test_a_case_with_one_output_leaves_out_the_others():
     assert not any(name.startswith("test_split_") and form == "one output" for name, form in wanted)
 
 
+def test_models_that_the_tests_lack_are_valid_and_tried_as_they_are():
+    own = [(name, form) for name, form in cases.forms() if name not in cases.names()]
+    assert len(own) > 30 and not any(form for _, form in own)
+    for name, _ in own:
+        onnx.checker.check_model(cases.case(name, "").model, full_check=True)
+    name = "model_if_of_outer_values"
+    assert not work.is_own("test_relu") and work.is_own(name)
+    case = cases.case(name, "")
+    assert work._expected(case) is not None and [each.dtype.name for each in case.inputs] == [
+        "bool",
+        "float32",
+        "float32",
+    ]
+
+
 def test_an_input_that_older_forms_do_not_have_is_not_left_out():
     text = """<ir_version: 10, opset_import: ["" : 23]> g (float[1,2,4,8] q) => (float[1,2,4,8] y)
     { y = Attention (q, q, q) }"""

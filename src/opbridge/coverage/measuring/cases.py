@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from opbridge.coverage.measuring import own_models
 from opbridge.runtimes import known
 from opbridge.runtimes.tensors import dtype_named
 
@@ -86,6 +87,27 @@ def _tests() -> dict[str, Case]:
     return tests
 
 
+def _test(name: str) -> Case:
+    """A test of ONNX, or a model of our own."""
+    return _tests()[name] if name in _tests() else _own()[name]
+
+
+@functools.cache
+def _own() -> dict[str, Case]:
+    """Models of `own_models`, on random inputs."""
+    found = {}
+    for name, text in own_models.texts():
+        model = onnx.parser.parse_model(text)
+        draw = np.random.default_rng(0)
+        found[name] = Case(model, [_input(draw, each.type.tensor_type) for each in model.graph.input], None, 1e-2, 1e-3)
+    return found
+
+
+def _input(draw: np.random.Generator, type_: Any) -> np.ndarray:
+    shape = [each.dim_value for each in type_.shape.dim]
+    return np.asarray(draw.standard_normal(shape)).astype(helper.tensor_dtype_to_np_dtype(type_.elem_type))
+
+
 def _value(given: Any) -> Any:
     if isinstance(given, onnx.TensorProto):
         return numpy_helper.to_array(given)
@@ -93,7 +115,7 @@ def _value(given: Any) -> Any:
 
 
 def names() -> list[str]:
-    """The names of all tests."""
+    """The names of all tests of ONNX."""
     return sorted(_tests())
 
 
@@ -108,7 +130,7 @@ def case(name: str, form: str) -> Case | None:
             "one output weights", "node 3": that node alone, on what it reads in the
             test, or "node 3 values".
     """
-    test = _tests()[name]
+    test = _test(name)
     if not form:
         return test
     if form in ("constants", "weights"):
@@ -136,7 +158,8 @@ def case(name: str, form: str) -> Case | None:
 
 
 def forms() -> Iterator[tuple[str, str]]:
-    """Every test as it is, and the forms of them: names and forms."""
+    """Every test as it is, and the forms of them: names and forms; and models of `own_models`, as they are."""
+    yield from ((name, "") for name in _own())
     first: dict[tuple[str, int, bool], str] = {}
     called: dict[tuple[str, int, int], str] = {}
     cases = _tests()
@@ -220,7 +243,7 @@ def _with_constants(test: Case, *, every: bool = False) -> Case | None:
 def _of_node(name: str, at: int) -> Case | None:
     """A node of a test in a model of its own, with inputs and outputs as it has them in the test, where ONNX Runtime
     runs that. Constants stay constants."""
-    test = _tests()[name]
+    test = _test(name)
     values = _values(name)
     node = test.model.graph.node[at]
     if values is None or any(each.HasField("g") for each in node.attribute):
@@ -275,7 +298,7 @@ def _declared(name: str, value: np.ndarray) -> onnx.ValueInfoProto:
 @functools.lru_cache(maxsize=1)
 def _values(name: str) -> dict[str, Any] | None:
     """What every value outside of bodies is when a test runs in ONNX Runtime; None where it does not."""
-    test = _tests()[name]
+    test = _test(name)
     model = onnx.shape_inference.infer_shapes(_copy(test.model))
     given = {value.name: each for value, each in zip(model.graph.input, test.inputs, strict=True)}
     names = {each for node in model.graph.node for each in node.output if each}

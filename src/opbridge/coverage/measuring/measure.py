@@ -120,7 +120,7 @@ def measure(
     failing = {**examples["failing"], **examples["nearly"]}
     facts = learn(runs, examples["failing"], said)
     for fact in facts:
-        if fact.operator in BY_SIZES.get(name, ()) and all(said[each].startswith("not built") for each in fact.cases):
+        if fact.operator in BY_SIZES.get(name, ()) and any(said[each].startswith("not built") for each in fact.cases):
             fact.certain = False
     for fact in learn(examples["right"], examples["nearly"], said):
         facts.append(dataclasses.replace(fact, small=True))

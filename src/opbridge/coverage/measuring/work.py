@@ -116,15 +116,20 @@ class CaseWork:
         if case is None:
             return None
         expected = case.expected if case.expected is not None else _expected(case)
-        if expected is None:
+        if expected is None and not (self.runtime in known.BUILDERS and is_own(task.name)):
             return None
-        outcome, message = _tried(self.runtime, case, expected)
+        outcome, message = _tried(self.runtime, case, expected or ())
         return CaseVerdict(outcome, message[:300], round(time.perf_counter() - start, 3))
 
     def groups(self, tasks: Iterable[CaseTask]) -> Iterator[list[CaseTask]]:
         waiting = iter(tasks)
         while batch := list(itertools.islice(waiting, _TOGETHER)):
             yield batch
+
+
+def is_own(name: str) -> bool:
+    """Whether a case is a model of `own_models`, which is valid where neither of the two that could judge runs it."""
+    return name not in cases.names()
 
 
 def _tried(runtime: str, case: cases.Case, expected: Sequence[Any]) -> tuple[str, str]:
