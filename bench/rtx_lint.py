@@ -7,7 +7,8 @@
 No GPU is needed. Each file is parsed, and built for all architectures, in a worker process. A file that builds for some
 GPU is taken. Lint agrees where it finds an error and the file is refused, or neither is so; it misses one that is
 refused where it finds no error; it is false where it finds an error in a file that builds. Warnings count as nothing.
-Forms that neither ONNX Runtime nor the reference evaluator runs are left out.
+Forms that neither ONNX Runtime nor the reference evaluator runs are left out. The facts of tensorrt-rtx are learnt from
+the same files, so that its agreement says how well they are told, and not how well other files are predicted.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _said(task: Task, target: str) -> str:
 def _rows(name: str, verdicts: dict[Task, tuple[str, str]], errors: dict[Task, bool]) -> Iterator[tuple[str, ...]]:
     """A row for the node tests as they are, and one for all forms."""
     for label, chosen in (
-        ("node tests", [task for task in verdicts if not task[1]]),
+        ("node tests", [task for task in verdicts if not task[1] and task[0] in cases.names()]),
         ("all forms", list(verdicts)),
     ):
         taken = [verdicts[task][0] in _TAKEN for task in chosen]

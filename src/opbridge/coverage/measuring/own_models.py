@@ -32,6 +32,19 @@ _BODIES = {
         w = Mul (v, z)
       }>
     }""",
+    "loop_while_computed": """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[2] x, float[2] z) => (float[2] y) {
+      n = Constant <value = int64 {3}> ()
+      s = ReduceSum <keepdims = 0> (x)
+      k0 = Constant <value = float {100.0}> ()
+      c = Less (s, k0)
+      y = Loop (n, c, x) <body = b (int64 i, bool k, float[2] v) => (bool k2, float[2] w) {
+        w = Mul (v, z)
+        t = ReduceSum <keepdims = 0> (w)
+        u = Constant <value = float {100.0}> ()
+        k2 = Less (t, u)
+      }>
+    }""",
     "loop_that_collects": """<ir_version: 8, opset_import: ["" : 17]>
     g (float[2] x, float[2] z) => (float[2] y, float[3, 2] all) {
       n = Constant <value = int64 {3}> ()
@@ -49,7 +62,7 @@ def texts() -> Iterator[tuple[str, str]]:
     """Each model with its name, in ONNX's text form."""
     yield from ((f"model_{name}", text) for name, text in _BODIES.items())
     for type_, opset, rank, extra in itertools.product(
-        ("float16", "float", "bfloat16"), (23, 24), (4, 3), ("", "mask", "causal")
+        ("float16", "float", "bfloat16"), (23, 24), (4, 3), ("", "mask", "bool_mask", "causal")
     ):
         shape = "[2, 2, 8, 64]" if rank == 4 else "[2, 8, 128]"
         inputs = ", ".join(f"{type_}{shape} {name}" for name in "QKV")
@@ -57,6 +70,8 @@ def texts() -> Iterator[tuple[str, str]]:
         read = "Q, K, V"
         if extra == "mask":
             inputs, read = f"{inputs}, {type_}[8, 8] M", f"{read}, M"
+        elif extra == "bool_mask":
+            inputs, read = f"{inputs}, bool[8, 8] M", f"{read}, M"
         elif extra == "causal":
             attributes.append("is_causal = 1")
         listed = f" <{', '.join(attributes)}>" if attributes else ""
