@@ -27,8 +27,9 @@ from opbridge.onnx import reading
 from opbridge.plan.data import Plan
 from opbridge.runtimes import known
 from opbridge.runtimes.onnxruntime import open_session
-from opbridge.runtimes.onnxruntime.model_file import required_kernels
+from opbridge.runtimes.onnxruntime.model_file import checked_model, required_kernels
 from opbridge.runtimes.sessions import open_runtime
+from opbridge.verification.engine_profile import profile_of
 from opbridge.verification.options import Options
 from opbridge.verification.report import LOADING, Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
@@ -84,7 +85,12 @@ def verify_file(
         open_ = functools.partial(open_session, name, aten=options.aten, loaded=True)
         loaded = sheltered(open_, load, options.isolated, repeats=lambda: aten.NAME in required_kernels(name))
     else:
-        loaded = open_runtime(options.runtime, name, options.isolated, profile=options.profile)
+        profile = options.profile
+        if not profile and dynamic_shapes is not None and options.runtime in known.BUILDERS:
+            checked_model(name)
+            with contextlib.suppress(CaptureError):
+                profile = profile_of(capture_model(model, args, kwargs, dynamic_shapes=dynamic_shapes), name)
+        loaded = open_runtime(options.runtime, name, options.isolated, profile=profile)
         if why := known.obstacle(options.runtime):
             return _built(name, loaded, options, why, start)
     capture = None
@@ -132,7 +138,10 @@ def verify_program(
             loaded = sheltered(open_, lambda: program.model, options.isolated, repeats=lambda: bool(called))
         else:
             content = str(program.path) if program.path is not None else program.to_bytes()
-            loaded = open_runtime(options.runtime, content, options.isolated, profile=options.profile)
+            profile = options.profile
+            if not profile and options.runtime in known.BUILDERS:
+                profile = profile_of(capture, content)
+            loaded = open_runtime(options.runtime, content, options.isolated, profile=profile)
             if why := known.obstacle(options.runtime):
                 return _built(name, loaded, options, why, start)
     except ModelFileError as error:

@@ -95,7 +95,8 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
         runtime: The name of the runtime: "onnxruntime", "openvino", "web", "browser", "webgpu", "mnn",
             "ncnn", "tensorrt-rtx" or "reference"; or several, each of which is compared, in a list. TensorRT-RTX
             builds the file; without a GPU that it supports, it is not run, and `verdict` is "built, not run".
-        profile: For TensorRT-RTX, by the names of dynamic dimensions a size, or (min, opt, max); others are 1 to 64.
+        profile: For TensorRT-RTX, by the names of dynamic dimensions a size, or (min, opt, max). Without it,
+            the bounds that dynamic_shapes state, or 1 to 64.
         report: A page of HTML to write: the file as a picture, with the first operator that differs, and the errors
             as plots.
 
