@@ -24,12 +24,13 @@ from pathlib import Path
 from results import table, write_section
 
 from opbridge.coverage.measuring import cases, tried
+from opbridge.coverage.measuring.work import NEARLY, RIGHT
 from opbridge.errors import OpbridgeError
 from opbridge.rules import lint
 from opbridge.runtimes import known
 
 _RUNTIME = "tensorrt-rtx"
-_TAKEN = ("built", "partly built", "right", "nearly")
+_TAKEN = (*RIGHT, *NEARLY)
 _SKIPPED = ("sweep error", "timeout", "memory")
 
 _TRTCHECK = """
