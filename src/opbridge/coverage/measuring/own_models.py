@@ -58,9 +58,32 @@ _BODIES = {
 }
 
 
+_QUANTISED = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[4, 3] x, float[3, 2] w) => (float[4, 2] y) {{
+  s = Constant <value = float {{0.05}}> ()
+  z = Constant <value = {type} {{0}}> ()
+  q = QuantizeLinear (x, s, z)
+  d = DequantizeLinear (q, s, z)
+  y = MatMul (d, w)
+}}"""
+"""A tensor quantised as a whole, with 0 for 0."""
+
+_BY_CHANNELS = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[4, 3] x, float[3, 2] w) => (float[4, 2] y) {
+  s = Constant <value = float[3] {0.05, 0.04, 0.03}> ()
+  z = Constant <value = int8[3] {0, 0, 0}> ()
+  q = QuantizeLinear <axis = 1> (x, s, z)
+  d = DequantizeLinear <axis = 1> (q, s, z)
+  y = MatMul (d, w)
+}"""
+
+
 def texts() -> Iterator[tuple[str, str]]:
     """Each model with its name, in ONNX's text form."""
     yield from ((f"model_{name}", text) for name, text in _BODIES.items())
+    for type_ in ("int8", "uint8"):
+        yield f"model_quantised_{type_}", _QUANTISED.format(type=type_)
+    yield "model_quantised_by_channels", _BY_CHANNELS
     for type_, opset, rank, extra in itertools.product(
         ("float16", "float", "bfloat16"), (23, 24), (4, 3), ("", "mask", "bool_mask", "causal")
     ):
