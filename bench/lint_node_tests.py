@@ -17,6 +17,7 @@ from collections import Counter
 from results import table, write_section
 
 from opbridge.coverage.measuring import cases, tried
+from opbridge.coverage.measuring.work import NEARLY, RIGHT
 from opbridge.errors import OpbridgeError
 from opbridge.rules import lint
 from opbridge.runtimes import known
@@ -29,6 +30,7 @@ _TITLES = {
     "web": "onnxruntime-web",
     "mnn": "MNN",
     "ncnn": "ncnn",
+    "tensorrt-rtx": "TensorRT-RTX",
 }
 
 
@@ -47,7 +49,7 @@ def main() -> None:
 
 
 def _compare(runtime: str, given: argparse.Namespace, verdicts: dict) -> None:
-    taking = ("right", "nearly", *(("wrong", "raises") if runtime == "onnxruntime" else ()))
+    taking = (*RIGHT, *NEARLY, *(("wrong", "raises") if runtime == "onnxruntime" else ()))
     counts: Counter[tuple[str, bool]] = Counter()
     for name, verdict in verdicts.items():
         try:

@@ -17,15 +17,16 @@ SOURCE = ROOT / "src" / "opbridge"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 # Packages whose distribution has another name.
-DISTRIBUTIONS = {"google": "protobuf", "_tools": "mnn"}
+DISTRIBUTIONS = {"google": "protobuf", "_tools": "mnn", "tensorrt_rtx_bindings": "tensorrt-rtx-cu13-bindings"}
 
 # Imported only for a model that uses it, which has imported it already.
 THE_MODELS_OWN = {"transformers"}
 
-USERS_EXTRAS = ("torch", "coverage", "ray", "models", "openvino", "mnn", "ncnn")
+USERS_EXTRAS = ("torch", "coverage", "ray", "models", "openvino", "mnn", "ncnn", "tensorrt-rtx")
 
-# Imported on behalf of opbridge by torch.testing's sample database; imported by name, module by module; a program.
-INDIRECT = {"expecttest", "diffusers", "kornia", "pnnx"}
+# Imported on behalf of opbridge by torch.testing's sample database; imported by name, module by module; a program;
+# libraries of another package.
+INDIRECT = {"expecttest", "diffusers", "kornia", "pnnx", "tensorrt-rtx-cu13-libs"}
 
 
 def imports(tree: ast.Module) -> set[str]:
@@ -80,6 +81,7 @@ def test_every_declared_package_is_imported():
         ("openvino", "runtimes/openvino"),
         ("mnn", "runtimes/mnn"),
         ("ncnn", "runtimes/ncnn"),
+        ("tensorrt-rtx", "runtimes/tensorrt_rtx"),
     ],
 )
 def test_what_an_extra_holds_is_imported_by_its_folder_alone(extra, folder):

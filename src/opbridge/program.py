@@ -190,12 +190,14 @@ def session(
         isolated: Whether the model runs in a separate process with limits: a crash of that process raises a RunError
             for that call, and the next call starts a new process. `opbridge.Limits` sets the limits.
             The session then has those methods of ONNX Runtime's that run a model, and takes no `options`.
-        runtime: What runs the model: "onnxruntime", "openvino", "web", "browser", "webgpu", "mnn", "ncnn" or
-            "reference". A session of another runtime than ONNX Runtime has the methods get_inputs, get_outputs,
-            get_modelmeta and run of its sessions, runs in a process of its own (the reference evaluator where
-            `isolated` asks for it), and takes none of the other options, but for OpenVINO, which runs `kernels`.
+        runtime: What runs the model: "onnxruntime", "openvino", "web", "browser", "webgpu", "mnn", "ncnn",
+            "tensorrt-rtx" or "reference". A session of another runtime than ONNX Runtime has the methods get_inputs,
+            get_outputs, get_modelmeta and run of its sessions, runs in a process of its own (the reference
+            evaluator where `isolated` asks for it), and takes none of the other options, but for OpenVINO, which runs
+            `kernels`.
         **options: `providers` (names of execution providers), `options` (an onnxruntime.SessionOptions), `threads` (of
-            the session's own pool).
+            the session's own pool); `profile` of TensorRT-RTX: by the names of dynamic dimensions a size, or
+            (min, opt, max).
 
     A process that is forked after a session was made has none of its threads: the session's `run` raises a UsageError
     there, which says what to do. One of `threads=1` runs there too, if PyTorch runs none of its nodes.
@@ -207,12 +209,14 @@ def session(
     if runtime != "onnxruntime":
         from opbridge.runtimes.sessions import open_runtime
 
+        profile = options.pop("profile", None)
         given = [name for name, value in {"aten": aten, **options}.items() if value]
         if given:
             raise UsageError(
                 f"{given[0]}= is valid only for ONNX Runtime, not for runtime='{runtime}'. Leave one of them out."
             )
-        return open_runtime(runtime, model, isolated, [kernels] if isinstance(kernels, (str, os.PathLike)) else kernels)
+        libraries = [kernels] if isinstance(kernels, (str, os.PathLike)) else kernels
+        return open_runtime(runtime, model, isolated, libraries, profile)
     from opbridge.runtimes.onnxruntime import open_session
 
     return open_session(model, isolated, kernels=kernels, aten=aten, **options)

@@ -57,6 +57,72 @@ def test_a_case_that_fails_for_its_values_alone_makes_the_operator_partly_there(
     assert mostly.form == ("X is int8",) and mostly.right == 1 and mostly.certain
 
 
+def test_the_condition_that_an_error_names_is_preferred():
+    right = {"a": node("AveragePool", "kernel_shape = [3, 3]")}
+    failing = {"b": node("AveragePool", "strides = [1, 1]", "dilations = [2, 2]", "kernel_shape = [3, 3]")}
+    (found,) = learn(right, failing, {"b": "refused: does not support dilations other than 1"})
+    assert (found.form, found.certain) == (("dilations = [2, 2]",), True)
+    # A number that no other test has proves nothing where nothing is said of it.
+    (found,) = learn(right, failing, {"b": "refused: no kernel"})
+    assert not found.certain
+
+
+def test_a_case_with_one_output_leaves_out_the_others():
+    case = cases.case("test_layer_normalization_default_axis", "one output")
+    assert list(case.model.graph.node[0].output) == ["Y"] and len(case.model.graph.output) == len(case.expected) == 1
+    onnx.checker.check_model(case.model, full_check=True)
+    assert cases.case("test_relu", "one output") is None
+    weights = cases.case("test_layer_normalization_default_axis", "one output weights")
+    assert len(weights.model.graph.input) == 1
+    wanted = set(cases.forms())
+    assert ("test_layer_normalization_default_axis", "one output weights") in wanted
+    assert not any(name.startswith("test_split_") and form == "one output" for name, form in wanted)
+
+
+def test_models_that_the_tests_lack_are_valid_and_tried_as_they_are():
+    own = [(name, form) for name, form in cases.forms() if name not in cases.names()]
+    assert len(own) > 30 and not any(form for _, form in own)
+    for name, _ in own:
+        onnx.checker.check_model(cases.case(name, "").model, full_check=True)
+    name = "model_if_of_outer_values"
+    assert not work.is_own("test_relu") and work.is_own(name)
+    case = cases.case(name, "")
+    assert work._expected(case) is not None and [each.dtype.name for each in case.inputs] == [
+        "bool",
+        "float32",
+        "float32",
+    ]
+
+
+def test_an_input_that_older_forms_do_not_have_is_not_left_out():
+    text = """<ir_version: 10, opset_import: ["" : 23]> g (float[1,2,4,8] q) => (float[1,2,4,8] y)
+    { y = Attention (q, q, q) }"""
+    for opset, expected in ((23, False), (24, True)):
+        model = onnx.parser.parse_model(text.replace("23", str(opset)))
+        looked = Looked(reading.load(model.SerializeToString()))
+        assert holds("nonpad_kv_seqlen is left out", looked.nodes[0], looked) == expected
+        assert ("nonpad_kv_seqlen is left out" in conditions(looked.nodes[0], looked)) == expected
+
+
+def test_a_runtime_that_builds_is_asked_how_far_a_case_gets(monkeypatch):
+    said = {"parse": "refused", "build": "not built", "partly": "partly built", "built": "built"}
+    case = cases.case("test_relu", "")
+    for stage, outcome in said.items():
+        monkeypatch.setattr(work.known, "built", lambda name, model, feeds, stage=stage: (stage, "why"))
+        assert work._tried("tensorrt-rtx", case, case.expected) == (outcome, "why")
+
+
+def test_what_is_built_for_some_gpus_only_is_a_warning():
+    examples = {"a": node("Gemm", "A is float16"), "b": node("Gemm", "A is float32")}
+    (found,) = learn({"a": examples["a"]}, {"b": examples["b"]}, {"b": "partly built: for sm_75: FP32 GEMM"})
+    text = written(
+        ("chip", "Chip"), "1.0", "measured: here", [dataclasses.replace(found, small=True)], {"b": "partly built: why"},
+        taken=["Gemm"], newest=None, contradicted={},
+    )  # fmt: skip
+    (fact,) = tomllib.loads(text)["fact"]
+    assert fact["severity"] == "warning" and "rejects the model for some GPUs" in fact["note"]
+
+
 def test_a_condition_under_which_nothing_runs_is_no_evidence_for_another_one():
     right = {"a": [*node("Cast", "input is float32", "to = 2"), *node("Relu")]}
     failing = {name: node("Cast", "input is uint4", "to = 2") for name in "bcd"}
@@ -312,7 +378,7 @@ def test_lint_finds_what_was_measured():
 
 def test_the_command_says_what_it_cannot_measure(capsys):
     assert main(["targets", "measure"]) == 2
-    assert "openvino, web, mnn or ncnn" in capsys.readouterr().err
+    assert "openvino, web, mnn, ncnn or tensorrt-rtx" in capsys.readouterr().err
     assert main(["targets", "measure", "tensorrt"]) == 2
     assert "cannot be measured" in capsys.readouterr().err
     assert main(["targets", "openvino", "--jobs", "2"]) == 2

@@ -21,6 +21,8 @@ def _param(name: str):
     marks = [] if name == "reference" else [pytest.mark.slow]
     if not runtime.version():
         marks.append(pytest.mark.skip(reason=f"{name} is not installed: {runtime.INSTALL}"))
+    elif why := known.obstacle(name):
+        marks.append(pytest.mark.skip(reason=f"{name} cannot run here: {why}"))
     return pytest.param(name, marks=marks)
 
 
@@ -186,6 +188,27 @@ def test_a_runtime_that_refuses_the_file_does_not_agree(tmp_path):
     assert not found.ok and "com.microsoft::Gelu" in str(found)
     with pytest.raises(opbridge.ModelFileError, match="com.microsoft::Gelu"):
         opbridge.verify(path, Ranking(), (X,), runtime="reference")
+
+
+def test_a_file_that_is_built_and_not_run_is_not_verified(exported, monkeypatch):
+    path, model = exported
+    monkeypatch.setattr(known, "obstacle", lambda name: "there is no GPU" if name == "reference" else "")
+    found = opbridge.verify(path, model, (X,), runtime="reference")
+    assert found.ok and found.verdict == "built, not run" and not found.runs
+    assert "BUILT, NOT RUN" in str(found) and "because there is no GPU" in found.summary()
+    data = found.to_json()
+    assert data["verdict"] == "built, not run" and data["unrun"] == "there is no GPU"
+    both = opbridge.verify(path, model, (X,), runtime=["onnxruntime", "reference"])
+    assert both.summary().endswith("1 of 2 runtimes agree with PyTorch, 1 built the file and did not run it")
+    assert both.rows()[1][1:] == ("yes", "0", "-", "-", "built, not run")
+
+
+def test_a_profile_is_for_runtimes_that_build(exported):
+    path, model = exported
+    with pytest.raises(opbridge.UsageError, match="profile= .* only for tensorrt-rtx, not for reference"):
+        opbridge.verify(path, model, (X,), runtime="reference", profile={"batch": 2})
+    with pytest.raises(opbridge.UsageError, match="profile= .* only for tensorrt-rtx, not for runtime='reference'"):
+        opbridge.session(path, runtime="reference", profile={"batch": 2})
 
 
 def test_a_program_is_verified_too():

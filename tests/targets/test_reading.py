@@ -9,6 +9,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+import opbridge
 from opbridge.errors import UsageError
 from opbridge.rules import catalogue
 from opbridge.rules.of_facts import type_name
@@ -306,3 +307,49 @@ def test_every_operator_stands_against_every_target():
     assert rows["DeformConv"][names.index("openvino 2026.4")] == "no m"
     assert rows["Resize"][names.index("web 1.30")].startswith("partly")
     assert rows["Add"][next(at for at, name in enumerate(names) if name.startswith("onnxruntime "))] == "yes a"
+
+
+def test_a_range_of_opsets_that_a_relative_contradicts_is_a_warning():
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 26]> g (float[2] x) => (float[2] y) { y = Relu (x) }"""
+    ).SerializeToString()
+
+    def severities(target):
+        return [each.severity for each in opbridge.lint(model, target).found if each.rule == "opset-range"]
+
+    assert severities("tensorrt:10.15") == severities("tensorrt:11.2") == ["warning"]
+    assert severities("tensorrt:10.1") == ["error"] and severities("tensorrt-rtx") == []
+    assert find_target("tensorrt:10.15").document()["opsets"]["severity"] == "warning"
+
+
+def test_an_invalid_severity_of_opsets_is_an_error(tmp_path):
+    text = """name = "chip"
+versions = ["1.0"]
+[[opsets]]
+oldest = 9
+newest = 17
+severity = "maybe"
+source = "published: a page"
+"""
+    with pytest.raises(UsageError, match="severity = 'maybe' is invalid"):
+        find_target(_written(tmp_path, text))
+
+
+def test_what_a_release_refuses_its_older_ones_refuse_too_where_that_was_tried():
+    def refuses(version, text):
+        model = onnx.parser.parse_model(text).SerializeToString()
+        return not opbridge.lint(model, f"tensorrt-rtx:{version}").ok
+
+    head = '<ir_version: 8, opset_import: ["" : 17]> g'
+    non_zero = head + " (float[2] x) => (int64[1, n] y) { y = NonZero (x) }"
+    add = head + " (int8[2] x) => (int8[2] y) { y = Add (x, x) }"
+    assert [refuses(each, non_zero) for each in ("1.4", "1.6", "1.7")] == [True] * 3
+    assert [refuses(each, add) for each in ("1.4", "1.5", "1.7")] == [True, False, False]
+
+
+def test_facts_of_tensorrt_rtx_are_its_own():
+    """TensorRT has plug-ins for operators that TensorRT-RTX lacks."""
+    rtx = {name for each in find_target("tensorrt-rtx").of_kind(facts.Missing) for name in each.operators}
+    plain = {name for each in find_target("tensorrt:11.2").of_kind(facts.Missing) for name in each.operators}
+    assert {"NonZero", "RoiAlign", "DeformConv"} <= rtx and not {"NonZero", "RoiAlign"} & plain
+    assert "LayerNormalization" not in rtx  # with one output, as models have it

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import opbridge
+from opbridge.base.size_expressions import evaluate
 from opbridge.capture import capture
 from opbridge.verification.dynamic_sizes import DynamicSizes, from_capture, from_shapes
-from opbridge.verification.size_expressions import evaluate
 
 
 def zeros(*shape: int) -> torch.Tensor:

@@ -12,8 +12,8 @@ from opbridge.base.version import __version__
 __all__ = ["app"]
 
 _ORDER = (
-    *("check", "export", "verify", "lint", "fix", "convert", "cast", "targets", "ops", "build", "new", "coverage"),
-    "models",
+    *("check", "export", "verify", "lint", "fix", "convert", "cast", "engine", "targets"),
+    *("ops", "build", "new", "coverage", "models"),
 )
 
 

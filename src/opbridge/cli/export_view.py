@@ -37,7 +37,7 @@ _MOST_OUTPUTS = 12
 _MOST_KERNELS = 3
 
 
-_COLOURS = {"verified": "green", "mismatch": "red", "nothing compared": "yellow"}
+_COLOURS = {"verified": "green", "mismatch": "red", "nothing compared": "yellow", "built, not run": "yellow"}
 
 
 def print_verification(console: Console, verification: Verification) -> None:

@@ -30,6 +30,7 @@ from opbridge.cli.options import (
     ModeOption,
     OnlyOption,
     OpsetOption,
+    ProfileOption,
     ProvidesOption,
     ReportOption,
     RtolOption,
@@ -51,6 +52,7 @@ from opbridge.cli.options import (
 from opbridge.cli.plan_view import print_plan, print_raw
 from opbridge.cli.stages import Stages
 from opbridge.errors import UsageError
+from opbridge.runtimes.tensorrt_rtx.profile import parsed
 
 __all__ = ["check", "export", "verify"]
 
@@ -243,6 +245,7 @@ def verify(
     limit_gigabytes: GigabytesOption = None,
     task: TaskOption = None,
     runtime: RuntimeOption = None,
+    profile: ProfileOption = None,
     report: ReportOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
@@ -252,7 +255,7 @@ def verify(
     options = given_options(rtol=rtol, atol=atol, aten=aten, isolated=own_process)
     if not isinstance(subject, specs.Subject):
         part_commands.refuse_inputs(inputs)
-        if runtime:
+        if runtime or profile:
             raise UsageError(
                 "--runtime is not supported for a set of parts, which is verified in ONNX Runtime. Leave it out, "
                 "or verify one file."
@@ -260,6 +263,8 @@ def verify(
         return part_commands.verify_parts(
             subject, model, lambda part: with_dynamic(part, dynamic), options | given_options(report=report)
         )
+    if profile:
+        options["profile"] = parsed(profile)
     subject, given = with_inputs(subject, inputs)
     keywords = accepted(
         opbridge.verify, {**with_dynamic(subject, dynamic), **options, **given, **given_options(report=report)}

@@ -33,6 +33,7 @@ __all__ = [
     "ModeOption",
     "OnlyOption",
     "OpsetOption",
+    "ProfileOption",
     "ProvidesOption",
     "ReportOption",
     "RtolOption",
@@ -252,9 +253,21 @@ RuntimeOption = Annotated[
     typer.Option(
         "--runtime",
         metavar="NAME",
-        help="The runtime: onnxruntime, openvino, web, browser, webgpu, mnn, ncnn or reference. May be repeated, "
-        "or given as a list separated by commas, to compare several runtimes.",
+        help="The runtime: onnxruntime, openvino, web, browser, webgpu, mnn, ncnn, tensorrt-rtx or reference. May be "
+        "repeated, or given as a list separated by commas, to compare several runtimes.",
         show_default="onnxruntime",
+    ),
+]
+
+
+ProfileOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--profile",
+        metavar="NAME=MIN:OPT:MAX",
+        help="For tensorrt-rtx: the sizes of a dynamic dimension that the engine is built for, 'n=1:8:32' or 'n=8'. A "
+        "dimension without a name is written as INPUT:AXIS. May be repeated, or given as a list separated by commas.",
+        show_default="1:8:64",
     ),
 ]
 

@@ -17,6 +17,7 @@ import typer
 
 from opbridge.cli import (
     conversion_commands,
+    engine_commands,
     kernel_commands,
     model_commands,
     operator_commands,
@@ -34,6 +35,7 @@ __all__ = ["main"]
 
 del (
     conversion_commands,
+    engine_commands,
     kernel_commands,
     model_commands,
     operator_commands,

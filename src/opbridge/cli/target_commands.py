@@ -46,7 +46,7 @@ def targets(
         ),
     ] = None,
     measured: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="With measure: openvino, web, mnn or ncnn.")
+        str | None, typer.Argument(metavar="[NAME]", help="With measure: openvino, web, mnn, ncnn or tensorrt-rtx.")
     ] = None,
     jobs: Annotated[
         int | None,
@@ -126,7 +126,9 @@ def _measured(name: str | None, options: Mapping[str, Any]) -> Answer:
     from opbridge.coverage.measuring.work import OUTCOMES
 
     if name is None:
-        raise UsageError("The name of the runtime to measure is missing. Expected openvino, web, mnn or ncnn.")
+        raise UsageError(
+            "The name of the runtime to measure is missing. Expected openvino, web, mnn, ncnn or tensorrt-rtx."
+        )
     if {"jobs", "ray"} <= options.keys():
         raise UsageError(
             "--jobs (local processes) and --ray (a cluster) are mutually exclusive. Leave one of them out."

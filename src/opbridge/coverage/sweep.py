@@ -141,6 +141,8 @@ def _checked(
         if route not in ROUTES:
             raise UsageError(f"Unknown route {route!r}; expected one of {', '.join(ROUTES)}.")
     known.installed(runtime)
+    if why := known.obstacle(runtime):
+        raise UsageError(f"{known.label(runtime)} cannot run operators on this machine: {why}. Choose another runtime.")
     wanted = None if dtypes is None else (dtypes,) if isinstance(dtypes, str) else tuple(dtypes)
     dtype_names = [str(dtype).removeprefix("torch.") for dtype in ORDER]
     for name in () if wanted in (None, ("all",)) else wanted or ():

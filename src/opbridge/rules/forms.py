@@ -68,7 +68,7 @@ def holds(condition: str, node: ir.Node, looked: Looked) -> bool:
         return (_number(node, looked, name) or 0) < 0
     found = looked.input(node, name)
     if kind == "given":
-        return (found is not None) == (value == "given")
+        return found is not None if value == "given" else found is None and _takes(node, looked, name)
     if found is None:
         return False
     if kind == "computed":
@@ -85,6 +85,12 @@ def holds(condition: str, node: ir.Node, looked: Looked) -> bool:
     if kind == "elements":
         return _has_elements(shape)
     return 0 in shape if kind == "empty" else str(len(shape)) == value
+
+
+def _takes(node: ir.Node, looked: Looked, name: str) -> bool:
+    """Whether an operator has an input of a name in the form that a node has: newer forms have more."""
+    schema = opsets.native_schema(name_of(node), looked.opset_of(node))
+    return schema is not None and any(each.name == name for each in schema.inputs)
 
 
 @functools.lru_cache(maxsize=4096)

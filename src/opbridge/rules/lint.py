@@ -282,7 +282,7 @@ def _of_versions(looked: Looked, target: Target, chosen: frozenset[str]) -> Iter
     if opsets is not None and OpsetRange.identifier in chosen:
         if not opsets.oldest <= looked.opset <= opsets.newest:
             told = f"The model has opset {looked.opset}; {target} supports {opsets.oldest} to {opsets.newest}."
-            yield _finding(OpsetRange, Hit(told), "error", opsets.source)
+            yield _finding(OpsetRange, Hit(told), opsets.severity, opsets.source, opsets.note)
         if opsets.ir_version is not None and looked.model.ir_version > opsets.ir_version:
             told = f"The file has IR version {looked.model.ir_version}; {target} supports up to {opsets.ir_version}."
             yield _finding(OpsetRange, Hit(told), "error", opsets.source)

@@ -5,7 +5,7 @@ sessions        a model loaded in one of them, in a process of its own or in thi
 worker          that process
 child, messages, tensors, ending    how the two processes talk and end
 arguments, described, limits        what a session says of its model, and what it may use
-onnxruntime, reference, openvino, web, browser, webgpu, mnn, ncnn    the rooms
+onnxruntime, reference, openvino, web, browser, webgpu, mnn, ncnn, tensorrt_rtx    the rooms
 
 In: an ONNX file, or its content.
 Out: a session, and what the installed runtime has kernels for.
@@ -39,7 +39,7 @@ class Session(Protocol):
 
 
 class Loaded(Protocol):
-    """A model that a runtime has loaded in this process."""
+    """A model that a runtime has loaded in this process. It may have `notes`, texts on how it was loaded."""
 
     def run(self, feeds: Mapping[str, np.ndarray], /) -> Sequence[Any]:
         """All outputs, in the model's order.
@@ -71,12 +71,13 @@ class Runtime(Protocol):
     def version(self) -> str:
         """The version that is installed; "" where none is."""
 
-    def load(self, model: str | bytes, /, *kernels: str) -> Loaded:
+    def load(self, model: str | bytes, /, *kernels: str, **options: Any) -> Loaded:
         """Loads a model in this process, from a file or from the content of one.
 
         Args:
             model: The file, or its content.
             *kernels: Where KERNELS says so, what `kernels.openvino.extension` built, and the libraries of kernels.
+            **options: Of `known.BUILDERS`: `profile`, the ranges of dynamic dimensions by their names.
 
         Raises:
             ModelFileError: The runtime refuses it.

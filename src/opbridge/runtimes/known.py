@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 from opbridge.errors import UsageError
 from opbridge.runtimes import Runtime
 
-__all__ = ["NAMES", "ONNXRUNTIME", "find", "installed", "label"]
+__all__ = ["BUILDERS", "NAMES", "ONNXRUNTIME", "built", "find", "installed", "label", "obstacle"]
 
 ONNXRUNTIME = "onnxruntime"
 
-NAMES = (ONNXRUNTIME, "openvino", "web", "browser", "webgpu", "mnn", "ncnn", "reference")
+NAMES = (ONNXRUNTIME, "openvino", "web", "browser", "webgpu", "mnn", "ncnn", "tensorrt-rtx", "reference")
+
+BUILDERS = ("tensorrt-rtx",)
+"""Those that build an engine for a GPU, which this machine need not have: loading a model shows that it builds, and
+`obstacle` says why it cannot run."""
 
 
 def find(name: str) -> Runtime:
@@ -26,7 +31,7 @@ def find(name: str) -> Runtime:
         near = difflib.get_close_matches(name, NAMES, n=1)
         guess = f" Did you mean '{near[0]}'?" if near else ""
         raise UsageError(f"Unknown runtime '{name}'. The runtimes are: {', '.join(NAMES)}.{guess}")
-    return cast(Runtime, importlib.import_module(f"opbridge.runtimes.{name}"))
+    return cast(Runtime, importlib.import_module(f"opbridge.runtimes.{name.replace('-', '_')}"))
 
 
 def installed(name: str) -> Runtime:
@@ -44,3 +49,24 @@ def installed(name: str) -> Runtime:
 def label(name: str) -> str:
     """A runtime with its version: "openvino 2026.4.1"."""
     return f"{name} {find(name).version()}"
+
+
+def obstacle(name: str) -> str:
+    """Why an installed runtime runs no model on this machine, though it may load one; "" where it does."""
+    return str(find(name).obstacle()) if name in BUILDERS else ""  # type: ignore[attr-defined]  # builders have it
+
+
+def built(name: str, model: bytes, feeds: Mapping[str, Any]) -> tuple[str, str]:
+    """How far one of `BUILDERS` gets with a model in this process.
+
+    Args:
+        name: The runtime.
+        model: The content of the file.
+        feeds: Its inputs, for those that shapes are computed from.
+
+    Returns:
+        "parse" or "build", where it is refused there, with the reason; "partly" where it builds for some GPUs only;
+        else "built".
+    """
+    stage, said = find(name).built(model, feeds)  # type: ignore[attr-defined]  # builders have it
+    return str(stage), str(said)

@@ -19,6 +19,7 @@ from opbridge.runtimes.child import Child
 from opbridge.runtimes.described import described, type_named
 from opbridge.runtimes.limits import Limits
 from opbridge.runtimes.onnxruntime.model_file import checked_model
+from opbridge.runtimes.tensorrt_rtx.profile import parsed
 from opbridge.runtimes.tensors import from_message, to_message
 
 __all__ = ["RuntimeSession", "open_runtime"]
@@ -30,11 +31,15 @@ class RuntimeSession:
     Runs in a process of its own take turns. In a process that was forked after the session was made, the first run
     starts another one.
 
+    Attributes:
+        notes: What the runtime says of how it loaded the model.
+
     Args:
         runtime: The runtime.
         model: The file, or its content.
         limits: What its process may use; None: it runs in this one.
         kernels: What the runtime's `load` takes beside the model.
+        **options: The keywords of the runtime's `load`.
 
     Raises:
         ModelFileError: The file is damaged, or the runtime refuses it.
@@ -42,14 +47,16 @@ class RuntimeSession:
     """
 
     def __init__(
-        self, runtime: Runtime, model: str | bytes, limits: Limits | None, kernels: Sequence[str] = ()
+        self, runtime: Runtime, model: str | bytes, limits: Limits | None, kernels: Sequence[str] = (), **options: Any
     ) -> None:
         self._runtime, self._model, self._limits, self._kernels = runtime, model, limits, list(kernels)
+        self._options = options
+        self.notes: list[str] = []
         self._described = described(model)
         self._loaded: Loaded | None = None
         self._child: Child | None = None
         if limits is None:
-            self._loaded = runtime.load(model, *kernels)
+            self._loaded = runtime.load(model, *kernels, **options)
         else:
             self._child = Child("opbridge.runtimes.worker", limits)
             self._start()
@@ -149,8 +156,9 @@ class RuntimeSession:
             "size": len(self._model) if isinstance(self._model, bytes) else 0,
             "limits": asdict(self._limits),
             "kernels": self._kernels,
+            "options": self._options,
         }
-        self._child.start(header, blocks)
+        self.notes = [str(each) for each in self._child.start(header, blocks).get("notes", ())]
 
 
 def open_runtime(
@@ -158,6 +166,7 @@ def open_runtime(
     model: str | os.PathLike[str] | bytes,
     isolated: bool | Limits = True,
     kernels: Sequence[str | os.PathLike[str]] = (),
+    profile: Mapping[str, Any] | None = None,
 ) -> RuntimeSession:
     """Loads a model in a runtime other than ONNX Runtime.
 
@@ -168,10 +177,11 @@ def open_runtime(
             their own.
         kernels: Libraries with kernels of the model, beside those that this process has loaded and those that come with
             opbridge.
+        profile: For TensorRT-RTX, by the names of dynamic dimensions a size, or (min, opt, max).
 
     Raises:
         ModelFileError: The file is missing or damaged, or the runtime refuses it.
-        UsageError: There is no such runtime, or it is not installed, or runs no kernels.
+        UsageError: There is no such runtime, or it is not installed, runs no kernels, or takes no profile.
         BuildError: The model has kernels, and what connects them with the runtime cannot be built.
     """
     runtime = known.installed(name)
@@ -179,11 +189,17 @@ def open_runtime(
         raise UsageError(
             f"kernels= is valid only for ONNX Runtime and OpenVINO, not for runtime='{name}'. Leave one of them out."
         )
+    if profile and name not in known.BUILDERS:
+        raise UsageError(
+            f"profile= (--profile) is valid only for {' and '.join(known.BUILDERS)}, not for runtime='{name}'. Leave "
+            "it out."
+        )
     checked, label = checked_model(model)
+    chosen = {"profile": {name: list(each) for name, each in parsed(profile).items()}} if profile else {}
     limits = isolated if isinstance(isolated, Limits) else Limits() if isolated or runtime.ISOLATED else None
     connected = _connected(runtime, label, described(checked).operators, kernels)
     try:
-        return RuntimeSession(runtime, checked, limits, connected)
+        return RuntimeSession(runtime, checked, limits, connected, **chosen)
     except RunError as error:
         raise ModelFileError(f"{known.label(name)} cannot load {label}: {error}") from error
 

@@ -25,7 +25,8 @@ def main() -> None:
 def _load(asked: Mapping[str, Any], model: str | bytes) -> tuple[Loaded, dict[str, Any]]:
     _limit(asked["limits"]["gigabytes"], model)
     silence()
-    return known.find(asked["runtime"]).load(model, *asked["kernels"]), {"loaded": True}
+    loaded = known.find(asked["runtime"]).load(model, *asked["kernels"], **asked["options"])
+    return loaded, {"notes": [str(each) for each in getattr(loaded, "notes", ())]}
 
 
 def _run(loaded: Loaded, asked: Mapping[str, Any], read: Read) -> Answer:

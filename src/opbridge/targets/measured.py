@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BY_PATTERNS", "MEASURED", "TARGETS", "combined", "names", "path_of", "taken"]
+__all__ = ["BY_PATTERNS", "BY_SIZES", "MEASURED", "SINCE", "TARGETS", "combined", "names", "path_of", "taken"]
 
 TARGETS = {
     "openvino": ("openvino", "OpenVINO (ONNX frontend)"),
     "web": ("web", "onnxruntime-web (wasm)"),
     "mnn": ("mnn", "MNN (ONNX converter)"),
     "ncnn": ("ncnn", "ncnn (pnnx converter)"),
+    "tensorrt-rtx": ("tensorrt-rtx", "TensorRT-RTX (parser and builder)"),
 }
 """By the runtime, the name and the title of the target whose facts are measured on it."""
 
@@ -23,6 +24,14 @@ MEASURED = tuple(TARGETS)
 BY_PATTERNS = ("ncnn",)
 """Those that take patterns of nodes and of what is constant, which tests of single nodes do not show: what none of them
 runs is a warning."""
+
+BY_SIZES = {"tensorrt-rtx": ("Attention",)}
+"""By the runtime, operators that it has kernels of for some sizes, where tests have small ones: what is not built of
+them is a warning."""
+
+SINCE = {"tensorrt-rtx": "1.4"}
+"""By the target, the first release in which everything is refused that the measured one refuses, as far as node tests
+were tried on it. What it refuses besides stands with the published facts."""
 
 _FOLDER = Path(__file__).parent / "data" / "measured"
 
@@ -47,7 +56,7 @@ def combined(published: Mapping[str, Any] | None, found: Mapping[str, Any]) -> d
     """A target's file with its measured facts.
 
     1. The measured version is one of the target's versions. What is published of the one before holds for it too.
-    2. Measured facts hold for their version.
+    2. Measured facts hold for their version, and from `SINCE` on.
     3. What is published of that version, and says of an operator what a measurement showed to be wrong
        (`contradicted`), does not hold for that operator there; what was measured by other models than the tests does.
        An operator that was seen to run (`taken`) is one that the target has.
@@ -57,7 +66,8 @@ def combined(published: Mapping[str, Any] | None, found: Mapping[str, Any]) -> d
         found: What is measured.
     """
     version = str(found["versions"][0])
-    facts = [{**each, "since": version, "until": version} for each in found.get("fact", ())]
+    first = SINCE.get(str(found["name"]), version) if published is not None else version
+    facts = [{**each, "since": first, "until": version} for each in found.get("fact", ())]
     opsets = [{**each, "since": version, "until": version} for each in found.get("opsets", ())]
     if published is None:
         return {**found, "fact": facts, "opsets": opsets}

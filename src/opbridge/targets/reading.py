@@ -232,7 +232,10 @@ def _opsets(found: Mapping[str, Any], sources: Mapping[str, str], path: str) -> 
     oldest, newest, ir_version = (found.get(key) for key in ("oldest", "newest", "ir_version"))
     if type(oldest) is not int or type(newest) is not int or not isinstance(ir_version, int | None):
         raise UsageError(f"{path}: opsets {dict(found)} must contain the numbers oldest and newest.")
-    return Opsets(oldest, newest, ir_version, _source(found, sources, path))
+    severity, note = found.get("severity", "error"), str(found.get("note", ""))
+    if severity not in _SEVERITIES:
+        raise UsageError(f"{path}: severity = {severity!r} is invalid; expected one of {', '.join(_SEVERITIES)}.")
+    return Opsets(oldest, newest, ir_version, _source(found, sources, path), severity, note)
 
 
 def _fact(found: Mapping[str, Any], sources: Mapping[str, str], path: str) -> Fact:

@@ -24,12 +24,16 @@ class Opsets:
         newest: The newest one.
         ir_version: The newest version of the format; None: not known.
         source: Where that is known from.
+        severity: "error" where it refuses others, "warning" where that is stated and was seen to be otherwise.
+        note: What is known of others.
     """
 
     oldest: int
     newest: int
     ir_version: int | None
     source: str
+    severity: str = "error"
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,11 @@ from opbridge.errors import CaptureError, ModelFileError, OpbridgeError, UsageEr
 from opbridge.kernels import aten
 from opbridge.onnx import reading
 from opbridge.plan.data import Plan
+from opbridge.runtimes import known
 from opbridge.runtimes.onnxruntime import open_session
 from opbridge.runtimes.onnxruntime.model_file import checked_model, required_kernels
 from opbridge.runtimes.sessions import open_runtime
+from opbridge.verification.engine_profile import profile_of
 from opbridge.verification.options import Options
 from opbridge.verification.report import LOADING, Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
@@ -84,7 +86,14 @@ def verify_file(
         open_ = functools.partial(open_session, name, aten=options.aten, loaded=True)
         loaded = sheltered(open_, load, options.isolated, repeats=lambda: aten.NAME in required_kernels(name))
     else:
-        loaded = open_runtime(options.runtime, name, options.isolated)
+        profile = options.profile
+        if not profile and dynamic_shapes is not None and options.runtime in known.BUILDERS:
+            checked_model(name)
+            with contextlib.suppress(CaptureError):
+                profile = profile_of(capture_model(model, args, kwargs, dynamic_shapes=dynamic_shapes), name)
+        loaded = open_runtime(options.runtime, name, options.isolated, profile=profile)
+        if why := known.obstacle(options.runtime):
+            return _built(name, loaded, options, why, start)
     capture = None
     if dynamic_shapes is not None:
         # If the model cannot be captured, the dimensions of the file are used; it may have been exported by a trace.
@@ -130,12 +139,26 @@ def verify_program(
             loaded = sheltered(open_, lambda: program.model, options.isolated, repeats=lambda: bool(called))
         else:
             content = str(program.path) if program.path is not None else program.to_bytes()
-            loaded = open_runtime(options.runtime, content, options.isolated)
+            profile = options.profile
+            if not profile and options.runtime in known.BUILDERS:
+                profile = profile_of(capture, content)
+            loaded = open_runtime(options.runtime, content, options.isolated, profile=profile)
+            if why := known.obstacle(options.runtime):
+                return _built(name, loaded, options, why, start)
     except ModelFileError as error:
         run = Run("example", LOADING, failure=locate_failure(str(error), program.model))
         return Verification(name, runtime_label(options.runtime), (run,), seconds=time.perf_counter() - start)
     with closing(loaded):
         return Verifier(name, loaded, lambda: program.model, model, args, kwargs, capture, True, options).run(start)
+
+
+def _built(name: str, loaded: Any, options: Options, why: str, start: float) -> Verification:
+    """The verification of a file that a runtime has built and cannot run here."""
+    with closing(loaded):
+        seconds = time.perf_counter() - start
+        return Verification(
+            name, runtime_label(options.runtime), (), notes=tuple(loaded.notes), seconds=seconds, unrun=why
+        )
 
 
 def _capture_of_decisions(

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from opbridge.base.size_expressions import evaluate, holds, is_known, solve
 from opbridge.base.torch_private import torch_sizes
-from opbridge.verification.size_expressions import evaluate, holds, is_known, solve
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture

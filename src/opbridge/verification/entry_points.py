@@ -58,6 +58,7 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
     isolated: bool | Limits = False,
     task: str | None = None,
     runtime: str | list[str] | tuple[str, ...] = "onnxruntime",
+    profile: Mapping[str, Any] | None = None,
     report: str | os.PathLike[str] | Report | None = None,
 ) -> Verification | Verifications:
     """Compares an ONNX file or a program with its PyTorch model.
@@ -92,7 +93,10 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
         task: What the file was exported for, as in `opbridge.export`: it makes the example, the dynamic shapes and,
             where there are none, `inputs`.
         runtime: The name of the runtime: "onnxruntime", "openvino", "web", "browser", "webgpu", "mnn",
-            "ncnn" or "reference"; or several, each of which is compared, in a list.
+            "ncnn", "tensorrt-rtx" or "reference"; or several, each of which is compared, in a list. TensorRT-RTX
+            builds the file; without a GPU that it supports, it is not run, and `verdict` is "built, not run".
+        profile: For TensorRT-RTX, by the names of dynamic dimensions a size, or (min, opt, max). Without it,
+            the bounds that dynamic_shapes state, or 1 to 64.
         report: A page of HTML to write: the file as a picture, with the first operator that differs, and the errors
             as plots.
 
@@ -105,7 +109,7 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
         UsageError: arguments of the wrong kind, inputs that do not fit the file, or on which the model itself raises.
         CaptureError: `dynamic_shapes` is given, and the model cannot be captured with it.
     """
-    from opbridge.runtimes.known import ONNXRUNTIME
+    from opbridge.runtimes.known import BUILDERS, ONNXRUNTIME
     from opbridge.verification import dispatch
     from opbridge.verification.options import Options
 
@@ -123,7 +127,8 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
     allowed = (aten,) if isinstance(aten, str) else tuple(aten)
 
     def of(name: str, own: tuple[str, ...]) -> Options:
-        return Options(samples, seed, rtol, atol, own, inputs, isolated=isolated, runtime=name)
+        ranges = profile if isinstance(runtime, str) or name in BUILDERS else None
+        return Options(samples, seed, rtol, atol, own, inputs, isolated=isolated, runtime=name, profile=ranges)
 
     from opbridge.reports.report import reporting
 

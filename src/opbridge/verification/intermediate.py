@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 import torch
 
+from opbridge.base.size_expressions import evaluate
 from opbridge.base.wording import counted
 from opbridge.errors import SaveError
 from opbridge.graph.captured_graph import CapturedGraph
@@ -21,7 +22,6 @@ from opbridge.runtimes.onnxruntime import Limits, open_session
 from opbridge.save import writer
 from opbridge.verification import dynamic_sizes, exchange
 from opbridge.verification.shelter import LIMITS, Risk
-from opbridge.verification.size_expressions import evaluate
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ class Options:
         aten: Operators that PyTorch may run for the model, in addition to the default list.
         isolated: Whether the file runs in a process of its own, or with which limits it does.
         runtime: What runs the file.
+        profile: For TensorRT-RTX, the ranges of dynamic dimensions by their names.
 
     Raises:
         UsageError: `samples` or `seed` is no integer or is negative, a tolerance is negative or not finite, or
@@ -43,6 +45,7 @@ class Options:
     complete: bool = False
     isolated: bool | Limits = False
     runtime: str = known.ONNXRUNTIME
+    profile: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if type(self.samples) is not int or self.samples < 0:
@@ -54,6 +57,11 @@ class Options:
                 raise UsageError(f"{name}={value!r} is not a valid tolerance; expected a number of 0 or more.")
         if not isinstance(self.isolated, (bool, Limits)):
             raise UsageError(f"isolated={self.isolated!r} is invalid; expected True or opbridge.Limits(...).")
+        if self.profile and self.runtime not in known.BUILDERS:
+            raise UsageError(
+                f"profile= (--profile) is valid only for {' and '.join(known.BUILDERS)}, not for {self.runtime}. "
+                "Leave it out."
+            )
         if self.runtime != known.ONNXRUNTIME:
             known.installed(self.runtime)
             if self.aten:

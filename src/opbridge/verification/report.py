@@ -120,6 +120,7 @@ class Verification:
         domains: Where a run differs, the inputs whose fresh values were drawn from a domain that the example shows,
             with its name (see `opbridge.verification.domains`).
         sides: The sides of the decisions that are in the file, each with the runs that took it.
+        unrun: Why the runtime built the file and could not run it; "" where it ran.
     """
 
     subject: str
@@ -131,10 +132,11 @@ class Verification:
     seconds: float = 0.0
     domains: tuple[tuple[str, str], ...] = ()
     sides: tuple[SideReport, ...] = ()
+    unrun: str = ""
 
     @property
     def ok(self) -> bool:
-        """Whether the two agree in every run."""
+        """Whether the two agree in every run; true where there is none, as the file was only built (`verdict`)."""
         return all(run.ok for run in self.runs)
 
     @property
@@ -170,9 +172,12 @@ class Verification:
 
     @property
     def verdict(self) -> str:
-        """ "verified", "mismatch", or "nothing compared" where the two agree and no output has a number in any run."""
+        """ "verified", "mismatch", "nothing compared" where the two agree and no output has a number in any run, or
+        "built, not run"."""
         if not self.ok:
             return "mismatch"
+        if self.unrun:
+            return "built, not run"
         return "nothing compared" if self.uncompared and len(self.uncompared) == len(self.outputs) else "verified"
 
     @property
@@ -197,6 +202,8 @@ class Verification:
         failed = next((run for run in self.runs if run.failure is not None), None)
         if failed is not None:
             return f"{self.runtime} fails to run it ({failed.label})"
+        if self.unrun:
+            return f"the engine was built, but nothing was compared with PyTorch, because {self.unrun}"
         outputs, labels = self.outputs, [run.label for run in self.runs if run.left_out is None]
         wrong = [report.name for report in outputs if not report.ok]
         on = f"on {counted(len(labels), 'run')} ({listed(labels, 5)})"
@@ -225,7 +232,7 @@ class Verification:
     def describe_mismatch(self) -> str:
         """One paragraph: what differs and by how much, the first operator that differs, and what to do."""
         run = next((run for run in self.runs if not run.ok), None)
-        if run is None and self.verdict == "nothing compared":
+        if run is None and self.verdict != "verified":
             return f"{sentence(self.subject)}: {self.summary()}."
         if run is None:
             return f"{sentence(self.subject)} agrees with PyTorch: {self.summary()}."
@@ -305,6 +312,7 @@ class Verification:
             "uncompared": self.uncompared,
             "kept": list(self.kept),
             "notes": list(self.notes),
+            "unrun": self.unrun or None,
             "sides": [
                 {**dataclasses.asdict(side), "operators": list(side.operators), "runs": list(side.runs)}
                 for side in self.sides

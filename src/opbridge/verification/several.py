@@ -36,7 +36,7 @@ class Verifications:
 
     @property
     def ok(self) -> bool:
-        """Whether every runtime gives what PyTorch gives."""
+        """Whether every runtime that ran the file gives what PyTorch gives, and the others build it."""
         return all(each.ok for each in self.each)
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -50,8 +50,10 @@ class Verifications:
 
     def summary(self) -> str:
         """One line: how many of the runtimes agree."""
-        agreeing = sum(each.ok for each in self.each)
-        return f"{self.each[0].subject}: {agreeing} of {len(self.each)} runtimes agree with PyTorch"
+        agreeing = sum(each.ok and not each.unrun for each in self.each)
+        built = sum(bool(each.unrun) for each in self.each)
+        also = f", {built} built the file and did not run it" if built else ""
+        return f"{self.each[0].subject}: {agreeing} of {len(self.each)} runtimes agree with PyTorch{also}"
 
     def to_json(self) -> dict[str, Any]:
         """As data for JSON."""
@@ -64,6 +66,8 @@ class Verifications:
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
         ]
         for each in self.each:
+            if each.unrun:
+                lines += [f"{each.runtime}: {said}" for said in (each.summary(), *each.notes)]
             if not each.ok:
                 said = each.describe_mismatch()
                 lines.append(said if said.startswith(each.runtime) else f"{each.runtime}: {said}")

@@ -21,6 +21,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from opbridge.base.size_expressions import evaluate
 from opbridge.errors import ModelFileError, UsageError
 from opbridge.rules.looking import Looked
 from opbridge.rules.of_empty import sizes_at
@@ -28,7 +29,6 @@ from opbridge.runtimes.child import ProcessEnded
 from opbridge.runtimes.limits import Limits
 from opbridge.runtimes.onnxruntime.sheltered import Shapes, ShelteredSession
 from opbridge.targets.ending import ENDING
-from opbridge.verification.size_expressions import evaluate
 
 __all__ = ["LIMITS", "Risk", "sheltered"]
 

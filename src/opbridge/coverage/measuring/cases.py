@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from opbridge.coverage.measuring import own_models
 from opbridge.runtimes import known
 from opbridge.runtimes.tensors import dtype_named
 
@@ -31,6 +32,7 @@ _OF_ANY_NUMBERS = (
 _DRAWN = ("float16", "float32", "float64")
 _TWO_AXES = "two axes"
 _OUTPUTS = "outputs"
+_ONE_OUTPUT = "one output"
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
 _LISTS = (onnx.defs.OpSchema.AttrType.INTS, onnx.defs.OpSchema.AttrType.FLOATS)
 _ONNX = ("", "ai.onnx")
@@ -85,6 +87,27 @@ def _tests() -> dict[str, Case]:
     return tests
 
 
+def _test(name: str) -> Case:
+    """A test of ONNX, or a model of our own."""
+    return _tests()[name] if name in _tests() else _own()[name]
+
+
+@functools.cache
+def _own() -> dict[str, Case]:
+    """Models of `own_models`, on random inputs."""
+    found = {}
+    for name, text in own_models.texts():
+        model = onnx.parser.parse_model(text)
+        draw = np.random.default_rng(0)
+        found[name] = Case(model, [_input(draw, each.type.tensor_type) for each in model.graph.input], None, 1e-2, 1e-3)
+    return found
+
+
+def _input(draw: np.random.Generator, type_: Any) -> np.ndarray:
+    shape = [each.dim_value for each in type_.shape.dim]
+    return np.asarray(draw.standard_normal(shape)).astype(helper.tensor_dtype_to_np_dtype(type_.elem_type))
+
+
 def _value(given: Any) -> Any:
     if isinstance(given, onnx.TensorProto):
         return numpy_helper.to_array(given)
@@ -92,7 +115,7 @@ def _value(given: Any) -> Any:
 
 
 def names() -> list[str]:
-    """The names of all tests."""
+    """The names of all tests of ONNX."""
     return sorted(_tests())
 
 
@@ -103,10 +126,11 @@ def case(name: str, form: str) -> Case | None:
         name: The test's name.
         form: "" as it is, "constants", "weights", "float16" and other types, "without axis" and other attributes,
             "opset 13", "values": other numbers, "two axes" in the place of one, or "two axes constants", "outputs":
-            with all that the operator has, or "outputs weights", "node 3": that node alone, on what it reads in the
+            with all that the operator has, or "outputs weights", "one output": without those that may be left out, or
+            "one output weights", "node 3": that node alone, on what it reads in the
             test, or "node 3 values".
     """
-    test = _tests()[name]
+    test = _test(name)
     if not form:
         return test
     if form in ("constants", "weights"):
@@ -119,6 +143,9 @@ def case(name: str, form: str) -> Case | None:
     if form.startswith(_OUTPUTS):
         full = _of_all_outputs(test)
         return full if full is None or form == _OUTPUTS else _with_constants(full, every=True)
+    if form.startswith(_ONE_OUTPUT):
+        first = _of_one_output(test)
+        return first if first is None or form == _ONE_OUTPUT else _with_constants(first, every=True)
     if form.startswith("node "):
         at, _, other = form.removeprefix("node ").partition(" ")
         alone = _of_node(name, int(at))
@@ -131,7 +158,8 @@ def case(name: str, form: str) -> Case | None:
 
 
 def forms() -> Iterator[tuple[str, str]]:
-    """Every test as it is, and the forms of them: names and forms."""
+    """Every test as it is, and the forms of them: names and forms; and models of `own_models`, as they are."""
+    yield from ((name, "") for name in _own())
     first: dict[tuple[str, int, bool], str] = {}
     called: dict[tuple[str, int, int], str] = {}
     cases = _tests()
@@ -150,6 +178,10 @@ def forms() -> Iterator[tuple[str, str]]:
             yield name, _OUTPUTS
             if _with_constants(full, every=True) is not None:
                 yield name, f"{_OUTPUTS} weights"
+        if len(test.model.graph.node) == 1 and (first_alone := _of_one_output(test)) is not None:
+            yield name, _ONE_OUTPUT
+            if _with_constants(first_alone, every=True) is not None:
+                yield name, f"{_ONE_OUTPUT} weights"
         if any(each.HasField("g") for node in test.model.graph.node for each in node.attribute):
             continue  # a body has types of its own
         if len(test.model.graph.node) == 1 and test.model.graph.node[0].domain in _ONNX and test.opset:
@@ -211,7 +243,7 @@ def _with_constants(test: Case, *, every: bool = False) -> Case | None:
 def _of_node(name: str, at: int) -> Case | None:
     """A node of a test in a model of its own, with inputs and outputs as it has them in the test, where ONNX Runtime
     runs that. Constants stay constants."""
-    test = _tests()[name]
+    test = _test(name)
     values = _values(name)
     node = test.model.graph.node[at]
     if values is None or any(each.HasField("g") for each in node.attribute):
@@ -266,7 +298,7 @@ def _declared(name: str, value: np.ndarray) -> onnx.ValueInfoProto:
 @functools.lru_cache(maxsize=1)
 def _values(name: str) -> dict[str, Any] | None:
     """What every value outside of bodies is when a test runs in ONNX Runtime; None where it does not."""
-    test = _tests()[name]
+    test = _test(name)
     model = onnx.shape_inference.infer_shapes(_copy(test.model))
     given = {value.name: each for value, each in zip(model.graph.input, test.inputs, strict=True)}
     names = {each for node in model.graph.node for each in node.output if each}
@@ -327,6 +359,25 @@ def _of_all_outputs(test: Case) -> Case | None:
     except Exception:  # the checker and the inference of shapes raise several
         return None
     return Case(inferred, test.inputs, None, test.rtol, test.atol)
+
+
+def _of_one_output(test: Case) -> Case | None:
+    """The test with the first output of its node alone, where the others may be left out; None for other tests.
+
+    Models rarely ask for the others, and a runtime may compute the first alone.
+    """
+    node = test.model.graph.node[0]
+    schema = _schema(node.op_type, test.opset) if node.domain in _ONNX and test.opset else None
+    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
+    if schema is None or not 2 <= len(node.output) <= len(schema.outputs):
+        return None
+    if any(each.option != optional for each in schema.outputs[1:]):
+        return None
+    if not node.output[0] or [each.name for each in test.model.graph.output][:1] != [node.output[0]]:
+        return None
+    model = _copy(test.model)
+    del model.graph.node[0].output[1:], model.graph.output[1:]
+    return Case(model, test.inputs, None if test.expected is None else test.expected[:1], test.rtol, test.atol)
 
 
 def _of_opset(test: Case, opset: int) -> Case | None:

@@ -35,6 +35,9 @@ _COST = {
     "count": 2.0,
     "number": 2.4,
 }
+_NAMED = 0.3
+"""What of its cost a condition has whose attribute or input the runtime's errors name."""
+
 _ENUMERATIONS = ("to", "dtype", "output_dtype", "stash_type")
 _PLACES = ("axis", "batch_dims", "seed", "group", "k")
 
@@ -123,7 +126,7 @@ def learn(
                 if each[1] or any(_names(each[0], said[name]) for name in found)
             }
         while candidates:
-            best = max(candidates, key=lambda each: _score(each, candidates[each]))
+            best = max(candidates, key=lambda each: _score(each, candidates[each], said))
             operator, form = best
             done = set(candidates[best])
             if several:  # what fails may be another node, or nodes together; a place may be in a body that never runs
@@ -132,6 +135,8 @@ def learn(
             else:  # the values are no other ones for the opset
                 certain = not form or not all(map(_is_opset, form)) or _all_refused(done, said)
                 form = form if certain else ()
+                # A number that no other test has is a reason only where the runtime says so.
+                certain = certain and (not form or any(map(_tells, form)) or _says_why(form, done, said))
             facts.append(Learnt(operator, _with_ties(operator, form, candidates), sorted(done), certain=certain))
             candidates = {each: rest for each, names in candidates.items() if (rest := names - done)}
     alone = {
@@ -365,8 +370,23 @@ def _shortest(held: frozenset[str], taken: set[frozenset[str]]) -> list[tuple[st
     return []
 
 
-def _score(candidate: _Candidate, names: set[str]) -> tuple[float, float, str]:
-    cost = sum(_cost(each) for each in candidate[1])
+def _says_why(form: Sequence[str], names: Iterable[str], said: Mapping[str, str]) -> bool:
+    """Whether all that is said of cases names what a form is about: an attribute, an input, or its opset alone."""
+    return all(map(_is_opset, form)) or any(all(_is_named(each, said[name]) for name in names) for each in form)
+
+
+def _is_named(condition: str, said: str) -> bool:
+    """Whether an error names the attribute or the input of a condition, by more than a letter."""
+    subject = _subject(condition)
+    return len(subject) > 1 and re.search(rf"\b{re.escape(subject)}\b", said, re.I) is not None
+
+
+def _score(candidate: _Candidate, names: set[str], said: Mapping[str, str]) -> tuple[float, float, str]:
+    costs = {each: _cost(each) for each in candidate[1]}
+    cost = sum(
+        _NAMED * each if all(_is_named(condition, said[name]) for name in names) else each
+        for condition, each in costs.items()
+    )
     return len(names) / (1 + 0.2 * cost), -cost, str(candidate)
 
 

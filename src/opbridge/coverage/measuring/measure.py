@@ -18,7 +18,7 @@ import onnx_ir as ir
 from opbridge.coverage.engine.running import Progress, done, processes
 from opbridge.coverage.measuring import cases
 from opbridge.coverage.measuring.learning import Example, Learnt, examples_of, learn, outer_examples
-from opbridge.coverage.measuring.work import CaseTask, CaseVerdict, CaseWork
+from opbridge.coverage.measuring.work import NEARLY, RIGHT, CaseTask, CaseVerdict, CaseWork
 from opbridge.coverage.measuring.writing import written
 from opbridge.errors import OpbridgeError, SaveError, UsageError
 from opbridge.onnx import reading
@@ -27,7 +27,7 @@ from opbridge.rules.lint import look
 from opbridge.rules.looking import Looked
 from opbridge.runtimes import known
 from opbridge.runtimes.sessions import open_runtime
-from opbridge.targets.measured import BY_PATTERNS, MEASURED, TARGETS, path_of
+from opbridge.targets.measured import BY_PATTERNS, BY_SIZES, MEASURED, TARGETS, path_of
 from opbridge.targets.reading import published_target
 
 __all__ = ["Measured", "measure", "tried"]
@@ -94,7 +94,7 @@ def measure(
     """Runs ONNX's node tests and forms of them on an installed runtime, and writes the facts that follow.
 
     Args:
-        name: The target, or its runtime: "openvino", "web", "mnn", "ncnn".
+        name: The target, or its runtime: "openvino", "web", "mnn", "ncnn", "tensorrt-rtx".
         output: The file to write; None: the one that lint reads, in the installed package.
         jobs: How many processes.
         ray: The address of a Ray cluster to use instead.
@@ -119,6 +119,9 @@ def measure(
     runs = {**examples["right"], **examples["nearly"]}
     failing = {**examples["failing"], **examples["nearly"]}
     facts = learn(runs, examples["failing"], said)
+    for fact in facts:
+        if fact.operator in BY_SIZES.get(name, ()) and any(said[each].startswith("not built") for each in fact.cases):
+            fact.certain = False
     for fact in learn(examples["right"], examples["nearly"], said):
         facts.append(dataclasses.replace(fact, small=True))
     explained = {case for fact in facts if fact.certain for case in fact.cases}
@@ -189,7 +192,7 @@ def _alone(verdicts: Mapping[tuple[str, str], CaseVerdict]) -> Iterator[tuple[st
     seen: set[Example] = set()
     for (name, form), verdict in verdicts.items():
         case = cases.case(name, form)
-        if form or verdict.outcome == "right" or case is None or len(case.model.graph.node) == 1:
+        if form or verdict.outcome in RIGHT or case is None or len(case.model.graph.node) == 1:
             continue
         for at, example in outer_examples(_read(case)):
             if example not in seen and example.operator != "Constant":
@@ -241,7 +244,7 @@ def _examples(
         assert case is not None
         if newest is not None and case.opset > newest:
             continue
-        is_right = verdict.outcome in ("right", "nearly")
+        is_right = verdict.outcome in (*RIGHT, *NEARLY)
         if form.startswith("opset ") and not is_right:
             continue
         if form.startswith("node ") and verdict.outcome in ("wrong", "nearly") and _is_special(case):
@@ -250,8 +253,8 @@ def _examples(
         nodes = examples_of(_read(case))
         if form.startswith("without ") and not is_right:
             nodes = [_of_default(each, form.removeprefix("without ")) for each in nodes]
-        found[verdict.outcome if is_right else "failing"][label] = nodes
-        if verdict.outcome != "right":
+        found["right" if verdict.outcome in RIGHT else "nearly" if is_right else "failing"][label] = nodes
+        if verdict.outcome not in RIGHT:
             said[label] = f"{verdict.outcome}: {verdict.message}"
     _drop_right_by_chance(found)
     return found, said
@@ -290,7 +293,7 @@ def _contradicted(name: str, version: str, verdicts: Mapping[tuple[str, str], Ca
     kinds = {rule.identifier: rule.kind.__name__.lower() for rule in of_facts.RULES}
     rules = frozenset(kinds) - {"missing-operator"}
     for (case_name, form), verdict in verdicts.items():
-        if verdict.outcome == "right":
+        if verdict.outcome in RIGHT:
             case = cases.case(case_name, form)
             assert case is not None
             for finding, _ in look(Looked(reading.load(case.model.SerializeToString())), [target], rules):
@@ -307,7 +310,7 @@ def _newest_opset(verdicts: Mapping[tuple[str, str], CaseVerdict]) -> int | None
             continue
         case = cases.case(name, form)
         assert case is not None
-        by_opset[case.opset].add(verdict.outcome == "right")
+        by_opset[case.opset].add(verdict.outcome in RIGHT)
     taken = [opset for opset, outcomes in by_opset.items() if True in outcomes]
     newest = max(taken, default=0)
     return newest if newest and newest < max(by_opset) else None
@@ -318,7 +321,7 @@ def _runs(name: str, text: str) -> bool:
     x = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
     try:
         with open_runtime(name, onnx.parser.parse_model(text).SerializeToString()) as session:
-            return bool(np.allclose(session.run(None, {"x": x})[0], 2 * x))
+            return name in known.BUILDERS or bool(np.allclose(session.run(None, {"x": x})[0], 2 * x))
     except OpbridgeError:
         return False
 

@@ -112,6 +112,8 @@ def _note(fact: Learnt, said: Mapping[str, str]) -> str:
     shown = words if len(words) <= _LONGEST_NOTE else words[: _LONGEST_NOTE - 3] + "..."
     how = {
         "refused": "The model is rejected",
+        "partly built": "The builder rejects the model for some GPUs",
+        "not built": "The builder rejects the model",
         "raises": "An error is raised at run time",
         "wrong": "The result is wrong",
         "nearly": "The result differs slightly",
