@@ -17,7 +17,7 @@ import onnx_ir as ir
 from opbridge.conversion.converting import is_external, without_weights
 from opbridge.conversion.types import mistyped
 from opbridge.errors import OpbridgeError, PrecisionError, UsageError
-from opbridge.onnx import damage, reading
+from opbridge.onnx import damage, reading, transposed_products
 from opbridge.onnx.serialize import serialize
 from opbridge.precision.choosing import Chooser
 from opbridge.precision.copies import Copy
@@ -293,7 +293,10 @@ class _Work:
             copy.chosen(self._chooser.stored()),
         )
         rewriter.rewrite({copy.values[each] for each in wide_inputs}, {copy.values[each] for each in wide_outputs})
-        self._narrow = rewriter.narrow_values()
+        # As in an export, so that ONNX Runtime loads the file on the CPU.
+        transposed_products.keep_apart(copy.model, (ir.DataType.FLOAT16,))
+        given = (value for node in copy.model.graph.all_nodes() for value in node.outputs)
+        self._narrow = rewriter.narrow_values() | {value for value in given if value.dtype == self._to.dtype}
         if (said := mistyped(without_weights(copy.model))) and not mistyped(without_weights(self.model)):
             raise _Unsupported(
                 f"{self._label} was not cast: ONNX's inference rejects the types of the result "
