@@ -64,17 +64,14 @@ name = "chip"
 versions = ["1.0"]
 [[opsets]]
 oldest = 9
-newest = 17
+newest = 16
 source = "published: x"
 [[fact]]
 kind = "missing"
-operators = ["Col2Im"]
+operators = ["DFT"]
 source = "published: x"
 """
-_COLUMNS = (
-    "(float[1, 8, 4] x) => (float[1, 2, 3, 3] y) { i = Constant <value_ints = [3, 3]> ()"
-    " b = Constant <value_ints = [2, 2]> () y = Col2Im (x, i, b) }"
-)
+_TRANSFORM = "(float[1, 8, 2] x) => (float[1, 8, 2] y) { y = DFT <axis = 1> (x) }"
 
 _IMAGE = "(uint8[n] x) => (uint8[h, w, 3] y) { y = ImageDecoder (x) }"
 
@@ -82,19 +79,20 @@ _IMAGE = "(uint8[n] x) => (uint8[h, w, 3] y) { y = ImageDecoder (x) }"
 def test_fix_converts_after_other_repairs(tmp_path):
     path = tmp_path / "chip.toml"
     path.write_text(_LIMITED)
-    content = _content(_COLUMNS, 18)
-    with pytest.raises(Exception, match="Col2Im"):
-        converted(content, "model", 17, isolated=False)
+    content = _content(_TRANSFORM, 17)
+    with pytest.raises(Exception, match="DFT"):
+        converted(content, "model", 16, isolated=False)
     made = _made(content, str(path))
     assert [each.finding.rule for each in made.changes] == ["missing-operator", "opset-range"] and not made.left
-    assert made.model.opset_imports[""] == 17
+    assert made.model.opset_imports[""] == 16
     assert compare(content, serialize.to_bytes(made.model), random=False, isolated=False).ok
 
 
 def test_fix_says_why_it_did_not_convert(tmp_path):
     path = tmp_path / "chip.toml"
     path.write_text(_LIMITED)
-    for text, ignore, operator in ((_COLUMNS, ("missing-operator",), "Col2Im"), (_IMAGE, (), "ImageDecoder")):
-        made = _made(_content(text, 20), str(path), ignore)
+    cases = ((_TRANSFORM, 17, ("missing-operator",), "DFT"), (_IMAGE, 20, (), "ImageDecoder"))
+    for text, opset, ignore, operator in cases:
+        made = _made(_content(text, opset), str(path), ignore)
         (remedy,) = (each.remedy for each in made.left if each.rule == "opset-range")
-        assert "The model was not converted. At opset 17: " in remedy and operator in remedy
+        assert "The model was not converted. At opset 16: " in remedy and operator in remedy

@@ -10,7 +10,7 @@ process of its own
 
 All other runs are made in this process, as a session of the user's would make them; and so is the session, but where
 the file has weights or inputs of float16 or bfloat16: ONNX Runtime rewrites such a file for the CPU when it loads it,
-and may end the process (`fatal_fusions` has what is known). It is loaded elsewhere first.
+and may end the process (`opbridge.runtimes.onnxruntime.fatal_fusions` has what is known). It is loaded elsewhere first.
 """
 
 from __future__ import annotations
