@@ -37,16 +37,18 @@ NAMES = (
 TIMED = (*models.NAMES, "mobilenet_v3_large", "efficientnet_b0", "BERT", "Llama")
 TARGETS = {torch.float16: None, torch.bfloat16: "tensorrt:10.15"}
 _VIDEO, _PAIR = ("r3d_18", "mvit_v2_s"), ("raft_small",)
+_SEGMENTATION = ("fcn_resnet50", "deeplabv3_resnet50", "lraspp_mobilenet_v3_large")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="two models; nothing is written")
     parser.add_argument("--runs", type=int, default=20, help="timed runs of each (20)")
+    parser.add_argument("--models", nargs="*", default=list(NAMES))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    names = ("resnet50", "vit_b_16") if options.quick else NAMES
+    names = ("resnet50", "vit_b_16") if options.quick else options.models
     rows = [casts(name) for name in names]
     timed = [latencies(name, options.runs) for name in TIMED if name in names]
     header = ["model", "float16: nodes", "Casts, of the model", "verified"]
@@ -67,12 +69,20 @@ def main() -> None:
 
 def built(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
     """A model and inputs, with all that is floating in a type. Heads that start at zero are drawn."""
-    if name in _VIDEO or name in _PAIR:
+    if name in _VIDEO or name in _PAIR or name in _SEGMENTATION:
         import torchvision
 
         torch.manual_seed(0)
-        model = torchvision.models.get_model(name, weights=None).eval()
-        size = (1, 3, 128, 128) if name in _PAIR else (1, 3, 16, 224, 224) if name == "mvit_v2_s" else (1, 3, 8, 64, 64)
+        model = torchvision.models.get_model(
+            name, weights=None, **({"weights_backbone": None} if name in _SEGMENTATION else {})
+        ).eval()
+        size = (
+            (1, 3, 128, 128)
+            if name in (*_PAIR, *_SEGMENTATION)
+            else (1, 3, 16, 224, 224)
+            if name == "mvit_v2_s"
+            else (1, 3, 8, 64, 64)
+        )
         args, kwargs = tuple(torch.rand(size) for _ in range(2 if name in _PAIR else 1)), {}
     else:
         model, args, kwargs, _ = models.build(name)
