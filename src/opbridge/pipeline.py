@@ -300,11 +300,11 @@ def export(
         find_format(precision)
     with reporting(report, "export", name_of(model) if path is None else str(path)) as told:
         stages = progress or LoggedStages()
-        place = f if path is None else path
+        place: Any = f if path is None else path  # a path, or a file that is open
         program = _exported(
             request,
             capture,
-            place if precision is None else None,  # type: ignore[arg-type]  # a path is a Path by now
+            place if precision is None else None,
             told,
             stages,
             notes=notes,
@@ -312,7 +312,7 @@ def export(
             verify={"rtol": rtol, "atol": atol, "inputs": inputs} if verify else None,
         )
         if precision is not None:
-            _narrow(program, precision, place, stages, external_data=external_data, verify=verify)  # type: ignore[arg-type]
+            _narrow(program, precision, place, stages, external_data=external_data, verify=verify)
         return program
 
 
@@ -338,7 +338,6 @@ def _narrow(
     from opbridge.capture.model_inputs import leaf_arrays
     from opbridge.precision import cast
 
-    path = f if isinstance(f, Path) else None
     spent = Spent(program.timings, program.peaks)
     given = leaf_arrays(program.capture.args, program.capture.kwargs)
     fits = verify and len(given) == len(program.model.graph.inputs)
@@ -348,7 +347,7 @@ def _narrow(
         program.narrowed = cast(
             source,
             precision,
-            path,
+            f if isinstance(f, Path) else None,
             inputs=given if fits else None,
             verify=verify,
             external_data=external_data,
@@ -356,13 +355,13 @@ def _narrow(
         )
         program.model = program.narrowed.model
         program.model.metadata_props["opbridge.opset"] = str(program.narrowed.opsets[1])
-        if path is not None:
-            program.path, program.files = path, program.narrowed.files
-            program.model = reading.load(str(path))  # its weights were beside the float32 model
+        if isinstance(f, Path):
+            program.path, program.files = f, program.narrowed.files
+            program.model = reading.load(str(f))  # its weights were beside the float32 model
         else:
             program.model = reading.load(program.narrowed.to_bytes())
             if f is not None:
-                f.write(program.to_bytes())  # type: ignore[union-attr]
+                f.write(program.to_bytes())
         stage.detail(program.narrowed.compared())
 
 

@@ -218,7 +218,7 @@ class Rewriter:
             result.name = name
         else:
             result = ir.Value(name=name, const_value=narrow)
-        result.type, result.shape = ir.TensorType(self._to.dtype), narrow.shape  # type: ignore[assignment]
+        result.type, result.shape = ir.TensorType(self._to.dtype), ir.Shape(narrow.shape.numpy())
         if node is None:
             graph = value.graph
             assert graph is not None

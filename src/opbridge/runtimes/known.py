@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from opbridge.errors import UsageError
 from opbridge.runtimes import Runtime
@@ -19,6 +19,16 @@ NAMES = (ONNXRUNTIME, "openvino", "web", "browser", "webgpu", "mnn", "ncnn", "te
 BUILDERS = ("tensorrt-rtx",)
 """Those that build an engine for a GPU, which this machine need not have: loading a model shows that it builds, and
 `obstacle` says why it cannot run."""
+
+
+class _Builder(Protocol):
+    """What the rooms of `BUILDERS` have in addition."""
+
+    def obstacle(self) -> str:
+        """Why an engine cannot run on this machine; "" where it can."""
+
+    def built(self, model: bytes, feeds: Mapping[str, Any], /) -> tuple[str, str]:
+        """As `built` here."""
 
 
 def find(name: str) -> Runtime:
@@ -53,7 +63,7 @@ def label(name: str) -> str:
 
 def obstacle(name: str) -> str:
     """Why an installed runtime runs no model on this machine, though it may load one; "" where it does."""
-    return str(find(name).obstacle()) if name in BUILDERS else ""  # type: ignore[attr-defined]  # builders have it
+    return cast(_Builder, find(name)).obstacle() if name in BUILDERS else ""
 
 
 def built(name: str, model: bytes, feeds: Mapping[str, Any]) -> tuple[str, str]:
@@ -68,5 +78,4 @@ def built(name: str, model: bytes, feeds: Mapping[str, Any]) -> tuple[str, str]:
         "parse" or "build", where it is refused there, with the reason; "partly" where it builds for some GPUs only;
         else "built".
     """
-    stage, said = find(name).built(model, feeds)  # type: ignore[attr-defined]  # builders have it
-    return str(stage), str(said)
+    return cast(_Builder, find(name)).built(model, feeds)

@@ -129,8 +129,8 @@ def _try(load: Callable[[], Any]) -> None:
         load()
     except ProcessEnded as error:
         raise ModelFileError(
-            f"Loading the model ends the process in ONNX Runtime: {error} Load it with other optimizations, such as "
-            "onnxruntime.SessionOptions().graph_optimization_level = ORT_ENABLE_BASIC, or without half precision."
+            f"Loading the model ends the process in ONNX Runtime: {error} Set the graph_optimization_level of "
+            "onnxruntime.SessionOptions to ORT_ENABLE_BASIC where you load it, or export the model in float32."
         ) from error
     except (ModelFileError, UsageError):
         pass  # refused there, perhaps for what only this process has: the session of this process says why

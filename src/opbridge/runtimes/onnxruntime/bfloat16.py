@@ -28,6 +28,10 @@ def widened(model: str | bytes, options: onnxruntime.SessionOptions) -> tuple[by
     Args:
         model: The path of the file, or its content.
         options: The options of the session, which is told where the weights of the file are.
+
+    Raises:
+        ModelFileError: The file cannot be read.
+        SaveError: It has 2 GB or more with the Casts.
     """
     loaded = reading.load(model)
     opset = loaded.graph.opset_imports.get("", 0)

@@ -14,6 +14,7 @@ import mmap
 from collections.abc import Iterator
 
 from opbridge.onnx.wire import GRAPH, INITIALIZER, fields
+from opbridge.runtimes.onnxruntime.model_file import read_by_hand
 
 __all__ = ["fatal_optimisations"]
 
@@ -48,13 +49,7 @@ def fatal_optimisations(model: str | bytes) -> list[str]:
     Args:
         model: The path of the file, or its content. A damaged one has none: ONNX Runtime reports the damage.
     """
-    try:
-        if isinstance(model, bytes):
-            return _of(model)
-        with open(model, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return _of(content)
-    except (ValueError, IndexError):
-        return []
+    return read_by_hand(model, _of)
 
 
 def _of(content: bytes | mmap.mmap) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from opbridge.base import files
@@ -13,7 +13,7 @@ from opbridge.errors import ModelFileError, UsageError
 from opbridge.kernels import aten as aten_kernel
 from opbridge.onnx.wire import GRAPH, METADATA, OPSET, fields
 
-__all__ = ["checked_model", "damage", "required_kernels"]
+__all__ = ["checked_model", "damage", "read_by_hand", "required_kernels"]
 
 _HEADER_BYTES = 1 << 16
 
@@ -64,11 +64,21 @@ def required_kernels(model: str | bytes) -> list[str]:
     Args:
         model: The path of the file, or its content.
     """
+    return read_by_hand(model, _required_kernels)
+
+
+def read_by_hand(model: str | bytes, read: Callable[[bytes | mmap.mmap], list[str]]) -> list[str]:
+    """What a function finds in the bytes of a model; of a damaged one nothing, as ONNX Runtime reports the damage.
+
+    Args:
+        model: The path of the file, or its content.
+        read: Reads the bytes; it raises a ValueError or an IndexError where they are no model.
+    """
     try:
         if isinstance(model, bytes):
-            return _required_kernels(model)
+            return read(model)
         with open(model, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return _required_kernels(content)
+            return read(content)
     except (ValueError, IndexError):
         return []
 
