@@ -126,6 +126,7 @@ def test_the_shapes_of_convolutions(batch: tuple[int, ...], rank: int, settings:
         assert found == [expected.shape, expected.stride(), torch.float64]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(2, 4, 7, 8), (2, 4, 5, 7, 8)], ids=str)
 def test_convolutions_keep_the_channels_last(size: tuple[int, ...]) -> None:
     rank = len(size) - 2

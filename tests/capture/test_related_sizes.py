@@ -91,6 +91,7 @@ def test_strict(kind):
         opbridge.export(Cached(), INPUTS, dynamic_shapes=shapes, strict=True)
 
 
+@pytest.mark.slow
 def test_a_square_image_is_no_relation():
     def model(x):
         return x.reshape(-1, 1) if x.shape[0] == x.shape[1] else x.sum(0, keepdim=True)

@@ -47,6 +47,7 @@ def test_inputs_of_a_spec(model: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["nodes"] == {"cast": 3, "kept": 0}
 
 
+@pytest.mark.slow
 def test_refusals(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cast", str(model), "--to", "int8"]) == 2
     assert "Use float16 or bfloat16" in capsys.readouterr().err

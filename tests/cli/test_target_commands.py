@@ -99,6 +99,7 @@ def test_wrong_use(path, capsys, arguments, said):
     assert said in captured.out + captured.err
 
 
+@pytest.mark.slow
 def test_targets_are_listed_with_where_each_fact_is_known_from(path, capsys):
     assert main(["targets"]) == 0
     assert "tensorrt" in capsys.readouterr().out

@@ -67,6 +67,7 @@ def test_the_condition_that_an_error_names_is_preferred():
     assert not found.certain
 
 
+@pytest.mark.slow
 def test_a_case_with_one_output_leaves_out_the_others():
     case = cases.case("test_layer_normalization_default_axis", "one output")
     assert list(case.model.graph.node[0].output) == ["Y"] and len(case.model.graph.output) == len(case.expected) == 1
@@ -79,6 +80,7 @@ def test_a_case_with_one_output_leaves_out_the_others():
     assert not any(name.startswith("test_split_") and form == "one output" for name, form in wanted)
 
 
+@pytest.mark.slow
 def test_models_that_the_tests_lack_are_valid_and_tried_as_they_are():
     own = [(name, form) for name, form in cases.forms() if name not in cases.names()]
     assert len(own) > 30 and not any(form for _, form in own)

@@ -16,6 +16,7 @@ def test_integer_types_without_a_kernel_are_widened(function, dtype):
     assert_matches(function, x, others=[(torch.tensor([[0, 7, 3], [9, 1, 120]], dtype=dtype),)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_types_compute_in_float32_and_come_back(dtype):
     program = opbridge.export(
@@ -58,6 +59,7 @@ def layers():
     return _Layers().eval()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [None, "cuda", "tensorrt", "openvino"])
 def test_float16_stays_in_the_file(layers, target):
     program = opbridge.export(layers.half(), (torch.randn(2, 2, 5, 5).half(),), target=target, dynamic_shapes="batch")
@@ -66,6 +68,7 @@ def test_float16_stays_in_the_file(layers, target):
     assert not any("float32" in note for note in program.plan.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["tensorrt", "openvino"])
 def test_bfloat16_stays_for_a_target_that_takes_it(layers, target):
     model = layers if target == "tensorrt" else torch.nn.Sequential(layers.convolution, torch.nn.ReLU())
@@ -75,6 +78,7 @@ def test_bfloat16_stays_for_a_target_that_takes_it(layers, target):
     assert any("run in float32" in note for note in program.verification.notes)
 
 
+@pytest.mark.slow
 def test_bfloat16_is_widened_for_the_cpu_and_the_plan_says_so(layers):
     program = opbridge.export(layers.bfloat16(), (torch.randn(2, 2, 5, 5).bfloat16(),))
     assert program.verification.ok
@@ -83,6 +87,7 @@ def test_bfloat16_is_widened_for_the_cpu_and_the_plan_says_so(layers):
     assert not any("were run in float32" in note for note in program.verification.notes)
 
 
+@pytest.mark.slow
 def test_nodes_that_a_provider_lacks_are_widened_where_the_cpu_would_compute_them():
     # CUDA's table of 1.28 has TopK of float types up to float32 and float16.
     program = opbridge.export(lambda x: (x + x).topk(2).values, (torch.randn(3, 4).bfloat16(),), target="cuda:1.28")
@@ -92,6 +97,7 @@ def test_nodes_that_a_provider_lacks_are_widened_where_the_cpu_would_compute_the
     assert (str(add.inputs[0].dtype), str(top.inputs[0].dtype)) == ("BFLOAT16", "FLOAT")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("types", "casts"), [('["bfloat16"]', False), ('["float16"]', True)])
 def test_a_target_of_the_user_says_which_types_it_takes(types, casts, tmp_path):
     path = tmp_path / "chip.toml"
@@ -103,6 +109,7 @@ def test_a_target_of_the_user_says_which_types_it_takes(types, casts, tmp_path):
     assert ("Cast" in _operators(program)) == casts
 
 
+@pytest.mark.slow
 def test_an_opset_that_was_asked_for_stays(layers):
     program = opbridge.export(
         layers.bfloat16(), (torch.randn(2, 2, 5, 5).bfloat16(),), target="tensorrt", opset_version=19
@@ -111,6 +118,7 @@ def test_an_opset_that_was_asked_for_stays(layers):
     assert program.verification.ok
 
 
+@pytest.mark.slow
 def test_the_default_opset_is_kept_where_the_newer_one_lacks_kernels():
     torchvision = pytest.importorskip("torchvision")
     boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0]])
@@ -136,6 +144,7 @@ _HALF_OPERATORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _HALF_OPERATORS)
 def test_operators_of_float16_have_no_casts(name):
     program = opbridge.export(_HALF_OPERATORS[name], (torch.randn(2, 4, 3, 5).half(),))
@@ -143,6 +152,7 @@ def test_operators_of_float16_have_no_casts(name):
     assert "Cast" not in _operators(program)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1e6, 1e-7, 70000.0])
 def test_a_factor_that_float16_does_not_hold_computes_in_float32(factor):
     x = torch.tensor([1e-3, 2.0, -0.5]).half()

@@ -19,6 +19,7 @@ def model(types: str = TYPES) -> bytes:
     return onnx.parser.parse_model(HEAD + BODY.replace("{types}", types)).SerializeToString()
 
 
+@pytest.mark.slow
 def test_all_but_the_plug_in_is_compared(tmp_path):
     fixed = opbridge.fix(model(), "tensorrt:8.5", tmp_path / "m.onnx", provides="trt::*")
     assert fixed.left.ok and len(fixed.changes) == 2

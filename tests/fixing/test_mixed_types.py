@@ -22,6 +22,7 @@ def _run(fixed, *arrays):
     return session.run(None, dict(zip((each.name for each in session.get_inputs()), arrays, strict=True)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operator", "function"),
     [
@@ -72,6 +73,7 @@ def test_a_scalar_takes_the_type_of_the_tensor():
     assert [each.done for each in fixed.changes] == ["cast the inputs of Mul to float16"]
 
 
+@pytest.mark.slow
 def test_what_follows_is_promoted_and_the_outputs_keep_their_types():
     made = model(
         "(float16[2] x, float[2] p) => (float16[2] y, float16[2] z)"

@@ -308,6 +308,7 @@ def test_a_replaced_operator_leaves_nothing_of_its_gradient(tmp_path):
     torch.export.export(torch.nn.ReLU(), (torch.ones(2),)).run_decompositions({})
 
 
+@pytest.mark.slow
 def test_a_file_that_registers_no_kernel_is_an_error(tmp_path, capsys):
     source = tmp_path / "empty.cpp"
     source.write_text("#include <opbridge/kernel.h>\n")

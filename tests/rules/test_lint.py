@@ -192,6 +192,7 @@ def test_a_constant_with_more_bytes_than_its_sizes_need_is_a_finding(dtype):
     assert "unreadable-weight" in {each.rule for each in opbridge.lint(model.SerializeToString(), "onnx")}
 
 
+@pytest.mark.slow
 def test_names_of_megabytes_are_cut():
     made = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Relu (x) }'

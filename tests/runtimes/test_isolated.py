@@ -184,6 +184,7 @@ def test_outputs_that_share_their_memory_are_right_then_and_later(case):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_amid_an_answer_costs_that_answer(tmp_path, monkeypatch):
     (tmp_path / "half_an_answer.py").write_text(
         "import sys, socket, time\n"

@@ -216,6 +216,7 @@ def test_a_program_is_verified_too():
     assert opbridge.verify(program, runtime=["reference"]).ok
 
 
+@pytest.mark.slow
 def test_the_command(exported, tmp_path, capsys, monkeypatch):
     path, model = exported
     monkeypatch.chdir(tmp_path)

@@ -266,6 +266,7 @@ def test_an_output_that_is_an_input_or_comes_twice():
     assert_matches(lambda x: (x, x * 2, x), X, capture="trace")
 
 
+@pytest.mark.slow
 def test_half_precision_is_compared_as_such():
     class Half(torch.nn.Module):
         def __init__(self) -> None:

@@ -13,6 +13,7 @@ from opbridge.graph import control_flow as known
 from opbridge.translate import control_flow
 
 
+@pytest.mark.slow
 def test_cond_takes_both_branches():
     def model(x):
         return torch.cond(x.sum() > 0, lambda a: (a + 1, a * 2), lambda a: (a - 1, a * 3), (x,))

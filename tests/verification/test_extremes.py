@@ -62,6 +62,7 @@ def test_a_conversion_that_is_right_is_verified_at_the_ends():
     assert found.ok and not found.notes and labels[0] == "ends of float8_e5m2, float32, float16 and 1 more"
 
 
+@pytest.mark.slow
 def test_floats_that_become_integers_stay_in_their_range():
     for convert in (lambda x: x.to(torch.int8), lambda x: (x.half(), x.to(torch.uint8)), lambda x: x.float().long()):
         for example in (X.abs(), (X * 10).to(torch.int32)):

@@ -129,6 +129,7 @@ def test_keyword_and_nested_inputs() -> None:
     assert opbridge.verify(program, inputs=[{"x": X + 1, "flag": True}, {"x": X + 1}, X]).ok
 
 
+@pytest.mark.slow
 def test_bfloat16_comes_as_float32() -> None:
     program = opbridge.export(lambda x: x + 1, (X.bfloat16(),), verify=False)
     assert opbridge.verify(program, inputs=[X.numpy()]).ok

@@ -432,6 +432,7 @@ def test_complex_inputs_and_outputs_are_pairs(tmp_path: Path) -> None:
     assert not opbridge.verify(path, lambda x: x.conj() * 2, (example,)).ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.uint8, torch.bool, torch.int32])
 def test_every_dtype_goes_in_and_out(tmp_path: Path, dtype: torch.dtype) -> None:
     names = {torch.float64: "double", torch.int32: "int32", torch.uint8: "uint8", torch.bool: "bool"}

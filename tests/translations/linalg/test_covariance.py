@@ -30,6 +30,7 @@ def test_cov(dtype: torch.dtype, correction: int) -> None:
     assert_matches(covariances, x, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_halves(dtype: torch.dtype) -> None:
     def several(x: torch.Tensor) -> tuple[torch.Tensor, ...]:

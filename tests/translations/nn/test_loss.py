@@ -151,6 +151,7 @@ def test_ctc_loss(reduction: str, dtype: torch.dtype) -> None:
     assert_matches(losses, logs, targets, lengths, counts, others=others, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_ctc_loss_of_labels_in_a_row_and_of_one_sequence() -> None:
     logs = torch.randn(9, 3, 5).log_softmax(2)
     counts = torch.tensor([3, 0, 4])
