@@ -118,10 +118,11 @@ IN_AN_EXPORT = [ModelEntry("batches", _with_small_batches)]
 BREAKING = [
     _one("abort", _abort),
     _one("relu", torch.relu),
-    _one("sleep", _sleep),
     _one("eat", _eat),
     _one("tanh", torch.tanh),
 ]
+
+HANGING = [_one("sleep", _sleep), _one("sleep again", _sleep)]
 
 LONG = [_one("tells", _tell_and_sleep)]
 
