@@ -40,8 +40,12 @@ def following_sizes(module: torch.nn.Module | None) -> Iterator[None]:
     changed: list[dict[str, Any]] = []
     if module is not None:
         packages = {type(each).__module__.partition(".")[0] for each in module.modules()} - OTHER_PACKAGES
+        below = tuple(f"{each}." for each in packages)
         for path, loaded in list(sys.modules.items()):
-            if path.partition(".")[0] in packages and isinstance(loaded, ModuleType) and "len" not in vars(loaded):
+            # Of thousands of modules, before each run of the model.
+            if not (path.startswith(below) or path in packages):
+                continue
+            if isinstance(loaded, ModuleType) and "len" not in vars(loaded):
                 changed.append(vars(loaded))
                 vars(loaded)["len"] = length
     try:
