@@ -11,8 +11,9 @@ ALONE ?=
 VENVS ?= .
 EXTRAS ?= dev
 PYTEST_ARGS ?=
-# One process of pytest a core; WORKERS=0 runs the tests in one process, as a debugger needs.
-WORKERS ?= logical
+# One process of pytest for each core, and one more, because some tests wait for processes that they start; WORKERS=0 runs
+# the tests in one process, as a debugger needs.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 VENV := $(VENVS)/.venv$(addprefix -,$(TORCH))$(if $(ALONE),-alone)
 
