@@ -196,6 +196,16 @@ def _next_steps(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
     elif program.plan.routes().keys() & {"kernel", "aten", "fallthrough"}:
         yield "next", f"opbridge.session('{path}') loads its kernels and runs it", ""
     else:
-        yield "next", f"opbridge.session('{path}') runs it, as does any ONNX runtime", ""
+        yield "next", f"opbridge.session('{path}') runs it, {_elsewhere(program)}", ""
     if program.verification is None and not program.unverified:
         yield "", f"opbridge verify {path} {spec}", ""
+
+
+def _elsewhere(program: Program) -> str:
+    """What other runtimes do with a file of standard operators."""
+    import onnx_ir as ir
+
+    values = (*program.model.graph.inputs, *(each for node in program.model.graph.all_nodes() for each in node.outputs))
+    if any(each.dtype == ir.DataType.BFLOAT16 for each in values):
+        return "in float32 on a CPU; another runtime needs bfloat16 kernels, as those of CUDA and TensorRT"
+    return "as does any ONNX runtime"

@@ -32,12 +32,13 @@ from opbridge.precision.report import Narrowed, Output
 from opbridge.precision.rewriting import Rewriter
 from opbridge.precision.searching import Search, search
 from opbridge.precision.simulating import Simulation
+from opbridge.precision.types import graphs
 from opbridge.rules.measured import Inputs
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.save import writer
 from opbridge.side_by_side import is_random
 
-__all__ = ["cast"]
+__all__ = ["cast", "cast_for"]
 
 # The operator in a message of ONNX's inference, or of ONNX Runtime.
 _OPERATOR = re.compile(r"(?:op_type:|while running |implementation for )(\w+)")
@@ -92,11 +93,66 @@ def cast(
         SaveError: The file cannot be written.
         UsageError: There is no such format, `keep` matches nothing, or the inputs do not fit.
     """
+    return cast_for(
+        model,
+        to,
+        output,
+        inputs=inputs,
+        keep_io=keep_io,
+        keep=keep,
+        tolerance=tolerance,
+        verify=verify,
+        external_data=external_data,
+        progress=progress,
+    )
+
+
+def cast_for(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    to: str,
+    output: str | os.PathLike[str] | None,
+    *,
+    inputs: Inputs | None = None,
+    keep_io: bool = False,
+    keep: Sequence[str] = (),
+    tolerance: float | None = None,
+    verify: bool = True,
+    external_data: bool | None = None,
+    progress: Callable[[str], None] | None = None,
+    label: str = "",
+    fit: Callable[[ir.Model], None] = lambda model: None,
+    accept: Callable[[Narrowed], None] = lambda result: None,
+) -> Narrowed:
+    """Casts a model as `cast` does, for something that is to run it.
+
+    Args:
+        model: As for `cast`.
+        to: As for `cast`.
+        output: As for `cast`.
+        inputs: As for `cast`.
+        keep_io: As for `cast`.
+        keep: As for `cast`.
+        tolerance: As for `cast`.
+        verify: As for `cast`.
+        external_data: As for `cast`.
+        progress: As for `cast`.
+        label: What the model is called in messages; "": its path.
+        fit: Rewrites a cast model in place, before it is compared.
+        accept: Is called with the compared model before its file is put in its place. What it raises keeps the file
+            from being written.
+
+    Raises:
+        ModelFileError: As for `cast`.
+        PrecisionError: As for `cast`.
+        SaveError: As for `cast`.
+        UsageError: As for `cast`.
+    """
     format_ = find_format(to)
     if tolerance is not None and not tolerance > 0:
         raise UsageError(f"Invalid value tolerance={tolerance}; expected a number above 0.")
-    content, label = checked_model(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
-    work = _Work(content, label, format_, tolerance or format_.tolerance, progress or _silent)
+    content, path = checked_model(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
+    label = label or path
+    work = _Work(content, label, format_, tolerance or format_.tolerance, progress or _silent, fit)
     work.read()
     if external_data is None:
         external_data = is_external(work.model) or None
@@ -126,6 +182,7 @@ def cast(
                 "tolerance, or keep more nodes in float32 (keep=, --keep).",
                 result,
             )
+        accept(result)
         if files is not None:
             result.files = files.commit()
     return result
@@ -151,9 +208,15 @@ class _Work:
     """The steps of a cast."""
 
     def __init__(
-        self, content: str | bytes, label: str, to: Format, tolerance: float, said: Callable[[str], None]
+        self,
+        content: str | bytes,
+        label: str,
+        to: Format,
+        tolerance: float,
+        said: Callable[[str], None],
+        fit: Callable[[ir.Model], None],
     ) -> None:
-        self._content, self._label, self._to, self._said = content, label, to, said
+        self._content, self._label, self._to, self._said, self._fit = content, label, to, said, fit
         self.tolerance = tolerance
         self._expected = Expected(note="The comparison was disabled.")
         self._measured: Measured | None = None
@@ -295,8 +358,13 @@ class _Work:
         rewriter.rewrite({copy.values[each] for each in wide_inputs}, {copy.values[each] for each in wide_outputs})
         # As in an export, so that ONNX Runtime loads the file on the CPU.
         transposed_products.keep_apart(copy.model, (ir.DataType.FLOAT16,))
-        given = (value for node in copy.model.graph.all_nodes() for value in node.outputs)
-        self._narrow = rewriter.narrow_values() | {value for value in given if value.dtype == self._to.dtype}
+        self._fit(copy.model)
+        self._narrow = rewriter.narrow_values() | {
+            value
+            for each in graphs(copy.model.graph)
+            for value in (*each.inputs, *each.initializers.values(), *(made for node in each for made in node.outputs))
+            if value.dtype == self._to.dtype
+        }
         if (said := mistyped(without_weights(copy.model))) and not mistyped(without_weights(self.model)):
             raise _Unsupported(
                 f"{self._label} was not cast: ONNX's inference rejects the types of the result "
