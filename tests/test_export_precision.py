@@ -90,12 +90,14 @@ def test_a_target_that_refuses_float32_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_the_target_has_in_float32_alone_is_cast_for_it(tmp_path: Path) -> None:
-    target = chip(tmp_path, "types", 'operators = ["Tanh"]\nallowed = ["float32"]')
+@pytest.mark.parametrize(("fact", "repaired"), [("", 1), ("inputs = [0]", 0)])
+def test_what_the_target_has_in_float32_alone_stays_in_it(tmp_path: Path, fact: str, repaired: int) -> None:
+    target = chip(tmp_path, "types", f'operators = ["Tanh"]\n{fact}\nallowed = ["float32"]')
     path = tmp_path / "half.onnx"
-    program = opbridge.export(torch.nn.Tanh(), (torch.randn(4),), path, precision="float16", target=target)
-    assert [each.finding.operator for each in program.repairs] == ["Tanh"] and not program.findings
-    assert [node.op_type for node in ir.load(path).graph] == ["Cast", "Tanh", "Cast"]
+    model = torch.nn.Sequential(torch.nn.Sigmoid(), torch.nn.Tanh())
+    program = opbridge.export(model, (torch.randn(4),), path, precision="float16", target=target)
+    assert not program.findings and len(program.repairs) == repaired
+    assert [node.op_type for node in ir.load(path).graph] == ["Sigmoid", "Cast", "Tanh", "Cast"]
 
 
 @pytest.mark.slow

@@ -75,6 +75,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "check", "export"]
 
+_OF_TYPES = frozenset({"no-kernel", "unsupported-type"})
+"""The rules that find nodes that a target takes in other types."""
+
 
 class Stage(Protocol):
     """A stage that is running."""
@@ -356,10 +359,14 @@ def _narrow(
     fits = verify and len(given) == len(program.model.graph.inputs)
     made = program.repairs
 
-    def fit(model: ir.Model) -> None:
-        if limits is not None:
-            changes = _repair_in_place(program, model, limits, name)
-            program.repairs = (*made, *changes)
+    def fit(model: ir.Model) -> dict[str, str]:
+        if limits is None:
+            return {}
+        changes = _repair_in_place(program, model, limits, name)
+        program.repairs = (*made, *changes)
+        assert program.findings is not None
+        refused = (each for each in program.findings if each.severity == "error" and each.rule in _OF_TYPES)
+        return {each.node: each.message for each in refused}
 
     def accept(result: Narrowed) -> None:
         program.narrowed, program.model = result, result.model

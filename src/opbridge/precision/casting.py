@@ -7,8 +7,9 @@ import functools
 import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import onnx
@@ -42,6 +43,8 @@ __all__ = ["cast", "cast_for"]
 
 # The operator in a message of ONNX's inference, or of ONNX Runtime.
 _OPERATOR = re.compile(r"(?:op_type:|while running |implementation for )(\w+)")
+
+Fit: TypeAlias = Callable[[ir.Model], Mapping[str, str]]
 
 _ROUNDS = 3
 """So often the tolerance of the simulation is halved where the file itself is not within the tolerance."""
@@ -120,7 +123,7 @@ def cast_for(
     external_data: bool | None = None,
     progress: Callable[[str], None] | None = None,
     label: str = "",
-    fit: Callable[[ir.Model], None] = lambda model: None,
+    fit: Fit = lambda model: {},
     accept: Callable[[Narrowed], None] = lambda result: None,
 ) -> Narrowed:
     """Casts a model as `cast` does, for something that is to run it.
@@ -137,7 +140,8 @@ def cast_for(
         external_data: As for `cast`.
         progress: As for `cast`.
         label: What the model is called in messages; "": its path.
-        fit: Rewrites a cast model in place, before it is compared.
+        fit: Rewrites a cast model in place, before it is compared, and says which nodes have to stay in float32 all the
+            same: by their names, or those of their first outputs, the reasons.
         accept: Is called with the compared model before its file is put in its place. What it raises keeps the file
             from being written.
 
@@ -214,7 +218,7 @@ class _Work:
         to: Format,
         tolerance: float,
         said: Callable[[str], None],
-        fit: Callable[[ir.Model], None],
+        fit: Fit,
     ) -> None:
         self._content, self._label, self._to, self._said, self._fit = content, label, to, said, fit
         self.tolerance = tolerance
@@ -333,6 +337,17 @@ class _Work:
             return False
         return self._chooser.keep_operators(self._chooser.functions(), why)
 
+    def _keep_refused(self, refused: Mapping[str, str]) -> bool:
+        """Has nodes stay that what runs the model refuses; whether there are any."""
+        found = {}
+        for node in self._chooser.candidates() if refused else ():
+            if (why := refused.get(node.name or (node.outputs[0].name or ""))) is not None:
+                found[node] = why
+        for node, why in found.items():
+            self._chooser.keep(node, "target", why)
+        self._chooser.close()
+        return bool(found)
+
     def rewritten(self, keep_io: bool) -> Narrowed:
         """The model in the format, without a comparison.
 
@@ -358,7 +373,8 @@ class _Work:
         rewriter.rewrite({copy.values[each] for each in wide_inputs}, {copy.values[each] for each in wide_outputs})
         # As in an export, so that ONNX Runtime loads the file on the CPU.
         transposed_products.keep_apart(copy.model, (ir.DataType.FLOAT16,))
-        self._fit(copy.model)
+        if self._keep_refused(self._fit(copy.model)):
+            return self.rewritten(keep_io)
         self._narrow = rewriter.narrow_values() | {
             value
             for each in graphs(copy.model.graph)
