@@ -16,7 +16,7 @@ from onnxscript import opset18 as op
 import opbridge
 from opbridge.cli import main
 from opbridge.errors import UsageError
-from opbridge.precision import casting
+from opbridge.precision import casting, steps
 
 
 def net() -> torch.nn.Module:
@@ -114,7 +114,7 @@ def test_a_cast_beyond_the_tolerance_is_kept(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "half.onnx"
     real = casting.find_format
     monkeypatch.setattr(casting, "find_format", lambda name: dataclasses.replace(real(name), tolerance=1e-9))
-    monkeypatch.setattr(casting._Work, "search", lambda self, tolerance: None)  # nothing is put back
+    monkeypatch.setattr(steps.Work, "search", lambda self, tolerance: None)  # nothing is put back
     with pytest.raises(opbridge.PrecisionError, match="saved as .*half.failed.onnx for inspection; .* was not written"):
         opbridge.export(net(), (torch.randn(2, 4),), path, precision="float16")
     assert (tmp_path / "half.failed.onnx").exists() and not path.exists()
