@@ -111,19 +111,6 @@ def test_a_weight_keeps_its_name(cast: Cast) -> None:
     assert [*cast(HEAD + text).model.graph.initializers] == ["w"]
 
 
-def test_functions_are_inlined(cast: Cast) -> None:
-    text = """<ir_version: 9, opset_import: ["" : 19, "my" : 1]>
-    g (float[2] x) => (float[2] y) { a = my.F (x, x)  y = my.F (a, x) }
-    <domain: "my", opset_import: ["" : 19]> F (a, b) => (o) {
-        m = Mul (a, b)  one = Constant <value_float = 1.0> ()  o = Add (m, one)
-    }
-    """
-    found = cast(text)
-    assert not found.model.functions and operators(found.model).count("Mul") == 2
-    (y,) = ran(found.model, x=np.array([2, 3], np.float16))
-    assert y.dtype == np.float16 and y.tolist() == [11, 31]
-
-
 def test_initializers_that_are_inputs_may_be_replaced(cast: Cast) -> None:
     text = """<ir_version: 9, opset_import: ["" : 19]>
     g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Add (x, w) }"""

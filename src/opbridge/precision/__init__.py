@@ -6,6 +6,7 @@ May import: conversion, rules, save, side_by_side, runtimes, onnx, base.
 
 casting.py       a file, cast, compared and written
 steps.py         what that is made of
+calls.py         functions: inlined, and put back in their new types
 formats.py       the two formats, and constants in them
 types.py         which values of a model are of float32
 forms.py         which inputs and outputs of a node take a format

@@ -18,6 +18,7 @@ from opbridge.conversion.types import mistyped
 from opbridge.errors import OpbridgeError, PrecisionError
 from opbridge.onnx import damage, reading, transposed_products
 from opbridge.onnx.serialize import serialize
+from opbridge.precision.calls import outlined
 from opbridge.precision.choosing import Chooser
 from opbridge.precision.copies import Copy
 from opbridge.precision.drawn import drawn_outputs, is_alike
@@ -85,7 +86,7 @@ class Work:
         damage.refuse(loaded, self._label)
         self._size = serialize(loaded).size()
         found: Prepared = prepared(loaded, self._label, self._to)
-        self.model, self._opsets, self._floats = found.model, found.opsets, found.floats
+        self.model, self._opsets, self._floats, self._calls = found.model, found.opsets, found.floats, found.calls
         self._drawn = drawn_outputs(self.model)
 
         @functools.cache
@@ -232,6 +233,10 @@ class Work:
             for value in (*each.inputs, *each.initializers.values(), *(made for node in each for made in node.outputs))
             if value.dtype == self._to.dtype
         }
+        self._flat = copy.model
+        made = outlined(copy.model, self._calls)
+        if made is not copy.model and mistyped(without_weights(made)):
+            made = copy.model
         if (said := mistyped(without_weights(copy.model))) and not mistyped(without_weights(self.model)):
             raise Unsupported(
                 f"{self._label} was not cast: ONNX's inference rejects the types of the result "
@@ -241,7 +246,7 @@ class Work:
             )
         wide = [] if keep_io else [each.name or "" for each in (*wide_inputs, *wide_outputs)]
         return Narrowed(
-            copy.model,
+            made,
             self._to.name,
             len(self._chooser.candidates()),
             list(self._chooser.kept.values()),
@@ -250,7 +255,7 @@ class Work:
             before=self._before,
             given=self._expected.given,
             note=self._expected.note,
-            sizes=(self._size, serialize(copy.model).size()),
+            sizes=(self._size, serialize(made).size()),
             opsets=self._opsets,
         )
 
@@ -269,7 +274,7 @@ class Work:
         self._said("comparing")
         with tempfile.TemporaryDirectory() as folder:
             rounded = Path(folder) / "emulated.onnx"
-            writer.save(emulated(result.model, self._to, self._narrow), rounded)
+            writer.save(emulated(self._flat, self._to, self._narrow), rounded)
             files = [rounded]
             if self._to.name == "float16":
                 if path is None:
