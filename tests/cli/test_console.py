@@ -240,7 +240,7 @@ def test_the_next_step_of_a_file_of_bfloat16(program):
     program.model = net_of("bfloat16")
     target = screen(terminal=False)
     export_view.print_export(target, program, "net.py:build")
-    assert "runs it, in float32 on a CPU; another runtime needs bfloat16 kernels" in text_of(target)
+    assert "runs it, in float32 on a CPU and takes OrtValues; another runtime needs bfloat16 kernels" in text_of(target)
     assert "any ONNX runtime" not in text_of(target)
 
 

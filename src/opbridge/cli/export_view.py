@@ -205,7 +205,10 @@ def _elsewhere(program: Program) -> str:
     """What other runtimes do with a file of standard operators."""
     import onnx_ir as ir
 
-    values = (*program.model.graph.inputs, *(each for node in program.model.graph.all_nodes() for each in node.outputs))
-    if any(each.dtype == ir.DataType.BFLOAT16 for each in values):
-        return "in float32 on a CPU; another runtime needs bfloat16 kernels, as those of CUDA and TensorRT"
-    return "as does any ONNX runtime"
+    graph = program.model.graph
+    ends = (*graph.inputs, *graph.outputs)
+    values = (*ends, *(each for node in graph.all_nodes() for each in node.outputs))
+    if not any(each.dtype == ir.DataType.BFLOAT16 for each in values):
+        return "as does any ONNX runtime"
+    given = " and takes OrtValues" if any(each.dtype == ir.DataType.BFLOAT16 for each in ends) else ""
+    return f"in float32 on a CPU{given}; another runtime needs bfloat16 kernels, as those of CUDA and TensorRT"
