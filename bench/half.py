@@ -35,11 +35,11 @@ NAMES = (
     *("alexnet", "vgg11", "googlenet", "inception_v3", "squeezenet1_0", "mobilenet_v2", "mobilenet_v3_large"),
     *("shufflenet_v2_x1_0", "mnasnet1_0", "regnet_y_400mf", "efficientnet_b0", "efficientnet_v2_s"),
     *("swin_v2_t", "maxvit_t", "resnext50_32x4d", "wide_resnet50_2", "fcn_resnet50", "deeplabv3_resnet50"),
-    *("lraspp_mobilenet_v3_large", "r3d_18", "mvit_v2_s", "raft_small", "BERT", "Llama"),
+    *("lraspp_mobilenet_v3_large", "r3d_18", "mvit_v2_s", "BERT", "Llama"),
 )
 TIMED = (*models.NAMES, "mobilenet_v3_large", "efficientnet_b0", "BERT", "Llama")
 TARGETS = {torch.float16: None, torch.bfloat16: "tensorrt:10.15"}
-_VIDEO, _PAIR = ("r3d_18", "mvit_v2_s"), ("raft_small",)
+_VIDEO = ("r3d_18", "mvit_v2_s")
 _SEGMENTATION = ("fcn_resnet50", "deeplabv3_resnet50", "lraspp_mobilenet_v3_large")
 
 
@@ -75,7 +75,7 @@ def main() -> None:
 
 def built(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
     """A model and inputs, with all that is floating in a type. Heads that start at zero are drawn."""
-    if name in _VIDEO or name in _PAIR or name in _SEGMENTATION:
+    if name in _VIDEO or name in _SEGMENTATION:
         import torchvision
 
         torch.manual_seed(0)
@@ -84,12 +84,12 @@ def built(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, tuple[torch.T
         ).eval()
         size = (
             (1, 3, 128, 128)
-            if name in (*_PAIR, *_SEGMENTATION)
+            if name in _SEGMENTATION
             else (1, 3, 16, 224, 224)
             if name == "mvit_v2_s"
             else (1, 3, 8, 64, 64)
         )
-        args, kwargs = tuple(torch.rand(size) for _ in range(2 if name in _PAIR else 1)), {}
+        args, kwargs = (torch.rand(size),), {}
     else:
         model, args, kwargs, _ = models.build(name)
     for parameter in model.parameters():
