@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -10,10 +11,12 @@ import onnx
 import onnx_ir as ir
 import pytest
 import torch
+from onnxscript import opset18 as op
 
 import opbridge
 from opbridge.cli import main
 from opbridge.errors import UsageError
+from opbridge.precision import casting, steps
 
 
 def net() -> torch.nn.Module:
@@ -39,6 +42,82 @@ def test_bfloat16_in_memory() -> None:
     program = opbridge.export(net(), (torch.randn(2, 4),), stream, precision="bfloat16")
     assert program.model.graph.outputs[0].dtype == ir.DataType.BFLOAT16
     assert onnx.load_from_string(stream.getvalue()).graph.output[0].type.tensor_type.elem_type == 16
+
+
+_CHIP = """
+name = "chip"
+versions = ["1"]
+
+[sources]
+sheet = "published: data sheet"
+
+[[fact]]
+kind = "{kind}"
+source = "sheet"
+{fact}
+"""
+
+
+def chip(tmp_path: Path, kind: str, fact: str) -> str:
+    """The path of the file of a target with one fact."""
+    path = tmp_path / "chip.toml"
+    path.write_text(_CHIP.format(kind=kind, fact=fact))
+    return str(path)
+
+
+@pytest.mark.slow
+def test_a_target_that_refuses_the_cast_model(tmp_path: Path) -> None:
+    target, path = chip(tmp_path, "unstored", 'types = ["float16"]'), tmp_path / "half.onnx"
+    path.write_bytes(b"before")
+    with pytest.raises(opbridge.TargetError, match="Gelu returns float16") as caught:
+        opbridge.export(net(), (torch.randn(2, 4),), path, precision="float16", target=target)
+    assert path.read_bytes() == b"before"
+    assert caught.value.file == tmp_path / "half.failed.onnx"
+    assert "cast to float16 from a model that agrees with PyTorch, was saved" in str(caught.value)
+    assert ir.load(caught.value.file).graph.inputs[0].dtype == ir.DataType.FLOAT16
+    program = opbridge.export(net(), (torch.randn(2, 4),), path, precision="float16")
+    assert program.path == path and not caught.value.file.exists()
+
+
+@pytest.mark.slow
+def test_a_target_that_refuses_float32_only(tmp_path: Path) -> None:
+    target = chip(tmp_path, "unstored", 'types = ["float32"]')
+    model, args = torch.nn.Tanh(), (torch.randn(4),)
+    with pytest.raises(opbridge.TargetError, match="Tanh returns float32"):
+        opbridge.export(model, args, target=target)
+    program = opbridge.export(model, args, tmp_path / "half.onnx", precision="float16", target=target)
+    assert program.findings is not None and program.findings.ok and not program.findings
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fact", "repaired"), [("", 1), ("inputs = [0]", 0)])
+def test_what_the_target_has_in_float32_alone_stays_in_it(tmp_path: Path, fact: str, repaired: int) -> None:
+    target = chip(tmp_path, "types", f'operators = ["Tanh"]\n{fact}\nallowed = ["float32"]')
+    path = tmp_path / "half.onnx"
+    model = torch.nn.Sequential(torch.nn.Sigmoid(), torch.nn.Tanh())
+    program = opbridge.export(model, (torch.randn(4),), path, precision="float16", target=target)
+    assert not program.findings and len(program.repairs) == repaired
+    assert [node.op_type for node in ir.load(path).graph] == ["Sigmoid", "Cast", "Tanh", "Cast"]
+
+
+@pytest.mark.slow
+def test_a_model_that_fails_its_verification_is_kept(tmp_path: Path) -> None:
+    table = {"aten::tanh": lambda x: op.Sigmoid(x)}
+    path = tmp_path / "half.onnx"
+    with pytest.raises(opbridge.VerificationError, match="was not written") as caught:
+        opbridge.export(torch.nn.Tanh(), (torch.randn(4),), path, precision="float16", custom_translation_table=table)
+    assert caught.value.file == tmp_path / "half.failed.onnx" and caught.value.file.exists() and not path.exists()
+
+
+@pytest.mark.slow
+def test_a_cast_beyond_the_tolerance_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "half.onnx"
+    real = casting.find_format
+    monkeypatch.setattr(casting, "find_format", lambda name: dataclasses.replace(real(name), tolerance=1e-9))
+    monkeypatch.setattr(steps.Work, "search", lambda self, tolerance: None)  # nothing is put back
+    with pytest.raises(opbridge.PrecisionError, match="saved as .*half.failed.onnx for inspection; .* was not written"):
+        opbridge.export(net(), (torch.randn(2, 4),), path, precision="float16")
+    assert (tmp_path / "half.failed.onnx").exists() and not path.exists()
 
 
 def test_an_unknown_precision() -> None:

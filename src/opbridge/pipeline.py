@@ -37,6 +37,7 @@ from opbridge.capture.model_module import as_module, name_of
 from opbridge.capture.shape_forms import by_own_names
 from opbridge.errors import (
     MissingOperators,
+    PrecisionError,
     SaveError,
     TargetError,
     TranslationFault,
@@ -66,11 +67,16 @@ if TYPE_CHECKING:
 
     from opbridge.capture import Capture
     from opbridge.capture.listing import Raw
+    from opbridge.fixing import Change
+    from opbridge.precision import Narrowed
     from opbridge.reports.report import Report
     from opbridge.targets import Target as Limits
     from opbridge.verification import Verification
 
 __all__ = ["Progress", "check", "export"]
+
+_OF_TYPES = frozenset({"no-kernel", "unsupported-type"})
+"""The rules that find nodes that a target takes in other types."""
 
 
 class Stage(Protocol):
@@ -242,8 +248,8 @@ def export(
             `dynamic_shapes` does not state, such as `total == past + seq`, is an error. By default it is taken as
             stated: the dimension is named "past + seq" in the file, and a note says so.
         precision: "float16" or "bfloat16" casts the exported float32 model after it was verified, as `opbridge.cast`
-            does on the example inputs, and writes the cast model; `Program.narrowed` has the comparison. None keeps the
-            model's types.
+            does on the example inputs, and writes the cast model; `Program.narrowed` has the comparison, and the target
+            is asked of the cast model. None keeps the model's types.
         report: The path of an HTML report with the graph of the model, its plan and its verification. It is also
             written if operators are missing or the outputs differ, before the error is raised.
         **legacy: Other keywords of torch.onnx.export; see `opbridge.symbolics.keywords`.
@@ -255,7 +261,8 @@ def export(
         CaptureError: the model cannot be captured.
         MissingOperators: there are operators without a route; the error has all of them and the plan.
         TranslationFault: translations of opbridge failed unexpectedly; the error has all of them and the plan.
-        PrecisionError: the model cannot be cast to `precision`, or its outputs exceed the tolerance.
+        PrecisionError: the model cannot be cast to `precision`, or its outputs exceed the tolerance; the cast model is
+            then saved as `NAME.failed.onnx`.
         SaveError: the file cannot be written; an existing file is unchanged.
         VerificationError: the outputs do not agree with PyTorch. The file is saved as `NAME.failed.onnx` for
             inspection until a later export to the same path is verified; an existing file is unchanged.
@@ -304,15 +311,16 @@ def export(
         program = _exported(
             request,
             capture,
-            place if precision is None else None,
+            place,
             told,
             stages,
             notes=notes,
             external_data=external_data,
             verify={"rtol": rtol, "atol": atol, "inputs": inputs} if verify else None,
+            is_draft=precision is not None,
         )
         if precision is not None:
-            _narrow(program, precision, place, stages, external_data=external_data, verify=verify)
+            _narrow(program, precision, place, stages, fitted.limits, external_data=external_data, verify=verify)
         return program
 
 
@@ -321,48 +329,78 @@ def _narrow(
     precision: str,
     f: Path | BinaryIO | None,
     reporter: Progress,
+    limits: Limits | None,
     *,
     external_data: bool | None,
     verify: bool,
 ) -> None:
-    """Casts a program, and writes it.
+    """Casts a program, fits the cast model to its target, and writes it.
 
     Args:
         program: The program of float32.
         precision: "float16" or "bfloat16".
         f: The file to write, by its path or open.
         reporter: Receives the stage.
+        limits: What the model is to run on, where that is not ONNX Runtime.
         external_data: As for `export`.
         verify: Whether both are compared.
+
+    Raises:
+        PrecisionError: The outputs exceed the tolerance.
+        TargetError: The target does not take the cast model.
     """
     from opbridge.capture.model_inputs import leaf_arrays
-    from opbridge.precision import cast
+    from opbridge.precision import cast_for
 
+    path = f if isinstance(f, Path) else None
+    name = "the model" if path is None else str(path)
     spent = Spent(program.timings, program.peaks)
     given = leaf_arrays(program.capture.args, program.capture.kwargs)
     fits = verify and len(given) == len(program.model.graph.inputs)
+    made = program.repairs
+
+    def fit(model: ir.Model) -> dict[str, str]:
+        if limits is None:
+            return {}
+        changes = _repair_in_place(program, model, limits, name)
+        program.repairs = (*made, *changes)
+        assert program.findings is not None
+        refused = (each for each in program.findings if each.severity == "error" and each.rule in _OF_TYPES)
+        return {each.node: each.message for each in refused}
+
+    def accept(result: Narrowed) -> None:
+        program.narrowed, program.model = result, result.model
+        program.model.metadata_props["opbridge.opset"] = str(result.opsets[1])
+        if not _taken(program):
+            raise _target_error(program, path, external_data)
+
     with _timed("cast", reporter, spent) as stage, tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "model.onnx"
         writer.save(program.model, source)
-        program.narrowed = cast(
-            source,
-            precision,
-            f if isinstance(f, Path) else None,
-            inputs=given if fits else None,
-            verify=verify,
-            external_data=external_data,
-            progress=stage.detail,
-        )
-        program.model = program.narrowed.model
-        program.model.metadata_props["opbridge.opset"] = str(program.narrowed.opsets[1])
-        if isinstance(f, Path):
-            program.path, program.files = f, program.narrowed.files
-            program.model = reading.load(str(f))  # its weights were beside the float32 model
+        try:
+            narrowed = cast_for(
+                source,
+                precision,
+                path,
+                inputs=given if fits else None,
+                verify=verify,
+                external_data=external_data,
+                progress=stage.detail,
+                label=name,
+                fit=fit,
+                accept=accept,
+            )
+        except PrecisionError as error:
+            raise _precision_error(error, path, precision, external_data) from error
+        if path is not None:
+            program.path, program.files = path, narrowed.files
+            program.model = reading.load(str(path))  # its weights were beside the float32 model
+            remove_failed(path)
         else:
-            program.model = reading.load(program.narrowed.to_bytes())
+            program.model = reading.load(narrowed.to_bytes())
             if f is not None:
-                f.write(program.to_bytes())
-        stage.detail(program.narrowed.compared())
+                f.write(program.to_bytes())  # type: ignore[union-attr]
+        stage.detail(narrowed.compared())
 
 
 def _exported(
@@ -375,6 +413,7 @@ def _exported(
     notes: tuple[str, ...],
     external_data: bool | None,
     verify: Mapping[str, Any] | None,
+    is_draft: bool,
 ) -> Program:
     """The stages of an export.
 
@@ -387,6 +426,8 @@ def _exported(
         notes: What is known of the model before it is captured.
         external_data: As for `export`.
         verify: The options of the verification; None: there is none.
+        is_draft: Whether the model is cast next: nothing is written, but for one that fails its verification, and what
+            its target does not take is told of the cast model.
     """
     path = f if isinstance(f, Path) else None
     spent = Spent()
@@ -418,7 +459,7 @@ def _exported(
             stage.detail(_of_target(program))
     with contextlib.ExitStack() as files:
         staged = None
-        if path is not None:
+        if path is not None and not is_draft:
             with _timed("save", reporter, spent) as stage:
                 staged = files.enter_context(writer.staged(program.model, path, external_data=external_data))
                 stage.detail(f"{staged.size():,} bytes")
@@ -427,13 +468,15 @@ def _exported(
             program.unverified = plan.unverified
         elif verify is not None:
             with _timed("verify", reporter, spent) as stage:
-                program.verification = _verify(program, path, **verify)
+                program.verification = _verify(program, None if is_draft else path, **verify)
                 stage.detail(program.verification.summary())
         if staged is not None and path is not None and not _failed(program) and _taken(program):
             program.files = staged.commit()
             program.path = path
     if _failed(program):
         raise _verification_error(program, path, external_data)
+    if is_draft:
+        return program
     if not _taken(program):
         raise _target_error(program, path, external_data)
     if path is not None and program.verification is not None:
@@ -564,6 +607,23 @@ def _repair(program: Program, limits: Limits, label: str) -> None:
     program.findings = Findings(label, [limits], left)
 
 
+def _repair_in_place(program: Program, model: ir.Model, limits: Limits, label: str) -> Sequence[Change]:
+    """Repairs what the target does not take of a model, notes in the program what stays, and returns what was done."""
+    from opbridge.fixing import Broken, key_of, repaired
+    from opbridge.rules import Findings
+
+    undone: dict[tuple[str, ...], str] = {}
+    while True:
+        try:
+            repaired(model.clone(), [limits], undone=undone)
+            break
+        except Broken as broken:
+            undone[key_of(broken.finding)] = f"it failed ({broken.why})."
+    changes, left = repaired(model, [limits], undone=undone)
+    program.findings = Findings(label, [limits], left)
+    return changes
+
+
 def _of_target(program: Program) -> str:
     """How many repairs were made, and what stays."""
     assert program.findings is not None
@@ -586,8 +646,31 @@ def _target_error(program: Program, path: Path | None, external_data: bool | Non
         kept = keep_failed(program.model, path, findings.counted(), external_data=external_data)
     except SaveError as error:
         return TargetError(f"{text}\nThe exported file could not be saved ({error}).", findings)
-    proved = "" if program.verification is None else ", which agrees with PyTorch"
-    return TargetError(f"{text}\nThe exported file{proved}, was saved as {kept}.", findings, kept)
+    proved = "" if program.verification is None else ", which agrees with PyTorch,"
+    if proved and program.narrowed is not None:
+        proved = f", cast to {program.narrowed.precision} from a model that agrees with PyTorch,"
+    return TargetError(f"{text}\nThe exported file{proved} was saved as {kept}.", findings, kept)
+
+
+def _precision_error(
+    error: PrecisionError, path: Path | None, precision: str, external_data: bool | None
+) -> PrecisionError:
+    """The error for a model whose cast exceeds the tolerance, and whose file it keeps under another name."""
+    result = error.result
+    if path is None or result is None or result.ok:
+        return error
+    stands = f"{path} is unchanged" if os.path.lexists(path) else f"{path} was not written"
+    try:
+        kept = keep_failed(result.model, path, result.compared(), external_data=external_data)
+    except SaveError as failure:
+        saved = f"The cast model could not be saved ({failure})"
+    else:
+        saved = f"The cast model was saved as {kept} for inspection"
+    return PrecisionError(
+        f"{path} was not cast to {precision}: {result.compared()} {saved}; {stands}. Export without precision= "
+        "(--precision), and cast the file with 'opbridge cast', which takes --keep and --tolerance.",
+        result,
+    )
 
 
 def _verification_error(program: Program, path: Path | None, external_data: bool | None) -> VerificationError:

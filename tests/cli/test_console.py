@@ -4,6 +4,8 @@ import io
 import time
 from types import SimpleNamespace
 
+import onnx
+import onnx_ir as ir
 import pytest
 from rich.console import Console
 
@@ -92,7 +94,14 @@ def program(plan, tmp_path, monkeypatch):
         findings=None,
         narrowed=None,
         capture=SimpleNamespace(strategy="non-strict"),
+        model=net_of("float"),
     )
+
+
+def net_of(dtype: str) -> ir.Model:
+    """A model of one node."""
+    text = f'<ir_version: 8, opset_import: ["" : 18]> g ({dtype}[4] x) => ({dtype}[4] y) {{ y = Relu(x) }}'
+    return ir.from_proto(onnx.parser.parse_model(text))
 
 
 @pytest.mark.parametrize(
@@ -224,6 +233,15 @@ def test_the_next_step_depends_on_the_kernels(program):
     export_view.print_export(target, program, "net.py:build")
     assert "verified   not verified: no kernel for mylib::foo" in text_of(target)
     assert "with kernels for mylib::foo in onnxruntime.SessionOptions" in text_of(target)
+
+
+def test_the_next_step_of_a_file_of_bfloat16(program):
+    program.plan.rows.pop()
+    program.model = net_of("bfloat16")
+    target = screen(terminal=False)
+    export_view.print_export(target, program, "net.py:build")
+    assert "runs it, in float32 on a CPU and takes OrtValues; another runtime needs bfloat16 kernels" in text_of(target)
+    assert "any ONNX runtime" not in text_of(target)
 
 
 def test_an_export_that_was_not_verified(program):

@@ -250,3 +250,27 @@ def test_nothing_is_known_of_the_shape_of_nothing():
     del damaged.graph.node[0].input[:]
     model = ir.from_proto(damaged)
     assert Types(model, None).constant(model.graph[0].outputs[0]) is None
+
+
+SCAN = """<ir_version: 3, opset_import: ["" : 8]>
+g (float[b,3] s, float[b,5,3] x, float[b,5,3] z) => (float[b,3] last, float[b,5,1] y) {
+    last, y = Scan <num_scan_inputs = 2, directions = [0, 1], body = body (float[3] i, float[3] e, float[3] f)
+        => (float[3] o, float[1] p) {
+        t = Sub (i, e)  o = Add (t, f)  p = ReduceSum <axes = [0]> (o)
+    }> (%s, s, x, z)
+}"""
+
+
+@pytest.mark.parametrize("target", [9, 13, 21])
+def test_a_scan_over_a_batch(target: int) -> None:
+    original = onnx.parser.parse_model(SCAN % "").SerializeToString()
+    found = converted(original, "model", target, isolated=False)
+    assert_same(original, found.to_bytes())
+    compared = compare(original, found.to_bytes(), random=False, isolated=False)
+    assert len(compared.runs) > 1
+
+
+def test_a_scan_over_sequences_of_several_lengths() -> None:
+    text = SCAN.replace("g (", "g (int64[b] lengths, ") % "lengths"
+    with pytest.raises(ConversionError, match="Scan with sequence_lens"):
+        converted(onnx.parser.parse_model(text).SerializeToString(), "model", 13, isolated=False)

@@ -101,3 +101,19 @@ def test_a_file_loads_in_a_plain_session(dtype, tmp_path) -> None:
     program = opbridge.export(Mixed().eval(), inputs, path, dynamic_shapes="batch")
     assert program.verification.ok
     subprocess.run([sys.executable, "-c", _LOAD, str(path)], check=True, timeout=120)
+
+
+def test_functions_and_their_bodies() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 20, "local" : 1]>
+    g (int64[a, b, n] x, int64[4, 5] w, bool k) => (float[c, d, e] y) { y = local.F (x, w, k) }
+    <domain: "local", opset_import: ["" : 20]> F (x, w, k) => (y) {
+        y = If (k) <then_branch = one () => (float[c, d, e] p) {
+            t = Transpose <perm = [1, 0, 2]> (x)  c = Cast <to = 1> (t)  m = Cast <to = 1> (w)  p = MatMul (c, m)
+        }, else_branch = two () => (float[c, d, e] q) { q = Cast <to = 1> (x) }>
+    }"""
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    keep_apart(model, ())
+    (function,) = model.functions.values()
+    (then, _) = function.graph.node(0).attributes.values()
+    assert [node.op_type for node in then.as_graph()] == ["Cast", "Transpose", "Cast", "MatMul"]
+    onnx.checker.check_model(ir.to_proto(model), full_check=True)

@@ -16,7 +16,7 @@ import opbridge
 from opbridge.conversion.converting import converted_in_place
 from opbridge.conversion.types import inferred, mistyped
 from opbridge.errors import ModelFileError, RunError
-from opbridge.precision import casting, feeding, preparing
+from opbridge.precision import feeding, preparing, steps
 from opbridge.precision.formats import Format
 from opbridge.precision.forms import Form, form_of
 from opbridge.precision.preparing import Prepared, prepared
@@ -38,7 +38,8 @@ class InProcess:
 
     def run(self, names: Any, feeds: Any) -> Any:
         try:
-            return self._session.run(names, feeds)
+            # A BatchNormalization in training writes what it gives into the arrays that it is given.
+            return self._session.run(names, {name: array.copy() for name, array in feeds.items()})
         except Exception as error:
             raise RunError(str(error)) from error
 
@@ -52,7 +53,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preparing, "inferred", lambda model: inferred(model, isolated=False))
     here = functools.partial(converted_in_place, isolated=False)
     monkeypatch.setattr(preparing, "converted_in_place", here)
-    monkeypatch.setattr(casting, "mistyped", lambda model: mistyped(model, isolated=False))
+    monkeypatch.setattr(steps, "mistyped", lambda model: mistyped(model, isolated=False))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from precision.conftest import ran
 
 import opbridge
 from opbridge.errors import ModelFileError, OpbridgeError, PrecisionError, UsageError
-from opbridge.precision import casting
+from opbridge.precision import steps
 
 HEAD = '<ir_version: 9, opset_import: ["" : 19]>\n'
 
@@ -102,7 +102,7 @@ def test_random_inputs_that_the_model_rejects(cast: Callable[..., Any], tmp_path
 def test_what_exceeds_the_tolerance_is_not_written(
     cast: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(casting._Work, "search", lambda *_: None)  # a cast that is not right
+    monkeypatch.setattr(steps.Work, "search", lambda *_: None)  # a cast that is not right
     text = """g (float[64] x) => (float[64] y) { a = Exp (x)  y = Sin (a) }"""
     with pytest.raises(PrecisionError, match="Nothing was written. Raise the tolerance") as caught:
         cast(HEAD + text, tolerance=1e-6, output=tmp_path / "half.onnx")

@@ -63,3 +63,11 @@ def test_other_sessions_have_no_note() -> None:
         '<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => (float[2] y) { y = Neg (x) }'
     )
     assert opbridge.session(made.SerializeToString()).note == ""
+
+
+def test_functions_of_a_model() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21, "my" : 1]>
+    g (float[2] x) => (float[2] y) { b = Cast <to = 16> (x)  z = my.F (b, b)  y = Cast <to = 1> (z) }
+    <domain: "my", opset_import: ["" : 21]> F (a, b) => (o) { m = Add (a, b)  o = Relu (m) }"""
+    session = opbridge.session(onnx.parser.parse_model(text).SerializeToString())
+    assert session.run(None, {"x": np.array([1, -2], np.float32)})[0].tolist() == [2, 0]

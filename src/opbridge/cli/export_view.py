@@ -196,6 +196,19 @@ def _next_steps(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
     elif program.plan.routes().keys() & {"kernel", "aten", "fallthrough"}:
         yield "next", f"opbridge.session('{path}') loads its kernels and runs it", ""
     else:
-        yield "next", f"opbridge.session('{path}') runs it, as does any ONNX runtime", ""
+        yield "next", f"opbridge.session('{path}') runs it, {_elsewhere(program)}", ""
     if program.verification is None and not program.unverified:
         yield "", f"opbridge verify {path} {spec}", ""
+
+
+def _elsewhere(program: Program) -> str:
+    """What other runtimes do with a file of standard operators."""
+    import onnx_ir as ir
+
+    graph = program.model.graph
+    ends = (*graph.inputs, *graph.outputs)
+    values = (*ends, *(each for node in graph.all_nodes() for each in node.outputs))
+    if not any(each.dtype == ir.DataType.BFLOAT16 for each in values):
+        return "as does any ONNX runtime"
+    given = " and takes OrtValues" if any(each.dtype == ir.DataType.BFLOAT16 for each in ends) else ""
+    return f"in float32 on a CPU{given}; another runtime needs bfloat16 kernels, as those of CUDA and TensorRT"

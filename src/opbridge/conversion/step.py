@@ -186,9 +186,9 @@ class Step:
             value: The value before the first turn.
             turn: Builds one turn, from its number, a scalar, and the value.
         """
-        number = self._inside("iteration", ir.DataType.INT64, [])
-        going = self._inside("go_on", ir.DataType.BOOL, [])
-        carried = self._inside("carried", self.dtype(value), self.shape(value))
+        number = self.inside("iteration", ir.DataType.INT64, [])
+        going = self.inside("go_on", ir.DataType.BOOL, [])
+        carried = self.inside("carried", self.dtype(value), self.shape(value))
         turns = self.number(count) if isinstance(count, int) else count
         outer, self.new = self.new, []
         results = [self.emit("Identity", going), turn(number, carried)]
@@ -200,7 +200,7 @@ class Step:
         self.add(node, self.to)
         return node.outputs[0]
 
-    def _inside(self, name: str, dtype: ir.DataType, sizes: Sizes | None) -> ir.Value:
+    def inside(self, name: str, dtype: ir.DataType, sizes: Sizes | None) -> ir.Value:
         """An input of a body."""
         shape = None if sizes is None else ir.Shape(sizes)
         made = ir.Value(name=self.name(name), type=ir.TensorType(dtype), shape=shape)

@@ -6,6 +6,11 @@ Rules, in this order:
        Nodes of floating types that the target has kernels for, or casts by itself, stay: what runs the model in the
        end decides, and ONNX Runtime only proves the file.
     3. Nodes that ONNX Runtime would compute wrongly are rewritten.
+
+Nodes of integers and booleans are widened for every target. Facts of kind "types" list what a target takes at most, and
+few targets have a list of kernels behind them that says what it takes for certain: of the narrow integers that ONNX
+Runtime lacks a kernel for on the CPU, CUDA has Trilu and CumSum, and DirectML some thirty operators. A Cast between
+integers is exact, and a file that keeps them would run on no CPU.
 """
 
 from __future__ import annotations

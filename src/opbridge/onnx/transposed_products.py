@@ -23,12 +23,15 @@ __all__ = ["keep_apart", "keep_operands_apart", "operands_read_through_a_cast"]
 def keep_apart(model: ir.Model, cast: Collection[ir.DataType]) -> None:
     """Rewrites each MatMul of a transposed operand that ONNX Runtime would read through a Cast, in place.
 
+    Also in functions, where only a Cast in the file is seen, since values in them have no types.
+
     Args:
         model: The model. The types of its values are known.
         cast: The types that ONNX Runtime casts of its own accord, where it runs the file in the end.
     """
-    for graph in [model.graph, *model.graph.subgraphs()]:
-        for node in list(graph):
+    functions = (each.graph for each in model.functions.values())
+    for outermost in (model.graph, *functions):
+        for node in list(outermost.all_nodes()):
             if node.op_type == "MatMul" and node.domain == "":
                 keep_operands_apart(node, cast)
 

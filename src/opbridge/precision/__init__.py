@@ -5,6 +5,8 @@ how the two models compare; or a refusal.
 May import: conversion, rules, save, side_by_side, runtimes, onnx, base.
 
 casting.py       a file, cast, compared and written
+steps.py         what that is made of
+calls.py         functions: inlined, and put back in their new types
 formats.py       the two formats, and constants in them
 types.py         which values of a model are of float32
 forms.py         which inputs and outputs of a node take a format
@@ -16,13 +18,14 @@ simulating.py    a copy in which each node rounds or not, as it is told
 searching.py     the nodes that cost most, by halves
 emulating.py     the cast model in float32, with every rounding
 feeding.py       inputs to run both on
+drawn.py         outputs of random numbers, which cannot be compared
 judging.py       how far outputs are apart
 report.py        what is said of it
 """
 
 from __future__ import annotations
 
-from opbridge.precision.casting import cast
+from opbridge.precision.casting import cast, cast_for
 from opbridge.precision.report import Kept, Narrowed
 
-__all__ = ["Kept", "Narrowed", "cast"]
+__all__ = ["Kept", "Narrowed", "cast", "cast_for"]

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnx_ir as ir
-from onnx_ir.passes import common as passes
 
 from opbridge.conversion import schemas
 from opbridge.conversion.converting import converted_in_place, without_weights
 from opbridge.conversion.types import Types, inferred
 from opbridge.errors import ConversionError, ModelFileError, OpbridgeError, PrecisionError
+from opbridge.precision.calls import Call, inlined
 from opbridge.precision.copies import Copy
 from opbridge.precision.feeding import opened
 from opbridge.precision.formats import FLOAT16, Format
@@ -36,18 +36,21 @@ class Prepared:
         model: The model.
         opsets: The opset that it had and the one that it has.
         floats: Its values of float32.
+        calls: The calls of functions that were inlined.
     """
 
     model: ir.Model
     opsets: tuple[int, int]
     floats: Floats
+    calls: dict[str, Call]
 
 
 def prepared(model: ir.Model, label: str, to: Format) -> Prepared:
     """Prepares a model, in place.
 
     1. The nodes are put in order: ONNX Runtime takes files in which they are not.
-    2. Functions are inlined: the same body may be called with values that are cast and others that are not.
+    2. Functions are inlined: the same body may be called with values that are cast and others that are not. Those
+       that stand together afterwards are put back when the model is in its new types.
     3. Initializers of the oldest files are no inputs.
     4. An opset that is older than the format is raised; for bfloat16 to the one at which the operators of the model
        take it: 22 for a Conv.
@@ -58,9 +61,10 @@ def prepared(model: ir.Model, label: str, to: Format) -> Prepared:
         PrecisionError: No value is of float32.
     """
     _sort(model, label)
+    calls: dict[str, Call] = {}
     if model.functions:
         try:
-            passes.InlinePass()(model)
+            calls = inlined(model)
         except Exception as error:  # the pass raises what it finds
             said = " ".join(str(error.__cause__ or error).split())[:300]
             raise ModelFileError(
@@ -83,7 +87,7 @@ def prepared(model: ir.Model, label: str, to: Format) -> Prepared:
     _ask(model, floats)
     if not any(value in floats for graph in graphs(model.graph) for value in _values(graph)):
         raise PrecisionError(f"{label} has no float32 values, so there is nothing to cast. Nothing was written.")
-    return Prepared(model, (source, opset), floats)
+    return Prepared(model, (source, opset), floats, calls)
 
 
 def _opset_of(model: ir.Model, floats: Floats, opset: int, to: Format) -> int:

@@ -23,7 +23,8 @@ class Kept:
         operator: Its operator.
         node: Its name.
         place: The line of the model's code that it comes from, where the file says it.
-        kind: The kind of reason: "asked", "operator", "constant", "range", "error", "index", "between" or "output".
+        kind: The kind of reason: "asked", "operator", "constant", "range", "error", "index", "between", "output" or
+            "target".
         why: The reason, as a sentence.
     """
 

@@ -19,7 +19,7 @@ from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
 from opbridge.side_by_side.ends import has_bfloat16, in_float32, narrowed
 from opbridge.side_by_side.results import Run, SideBySide
 
-__all__ = ["compare", "compare_sessions", "difference", "first_that_runs", "is_random", "random_feeds"]
+__all__ = ["compare", "compare_sessions", "difference", "draws", "first_that_runs", "is_random", "random_feeds"]
 
 _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -53,7 +53,18 @@ _FAILURES: tuple[type[Exception], ...] = (OpbridgeError, *ERRORS)
 def is_random(model: ir.Model) -> bool:
     """Whether a model gives other results in each run."""
     nodes = itertools.chain(model.graph.all_nodes(), *(each.all_nodes() for each in model.functions.values()))
-    return any(node.domain == "" and node.op_type in _RANDOM for node in nodes)
+    return any(map(draws, nodes))
+
+
+def draws(node: ir.Node) -> bool:
+    """Whether a node gives other results in each run: it draws numbers, or is a Dropout in training."""
+    if node.domain not in ("", "ai.onnx"):
+        return False
+    if node.op_type in _RANDOM:
+        return True
+    training = node.inputs[2] if node.op_type == "Dropout" and len(node.inputs) > 2 else None
+    known = None if training is None else ir.convenience.get_const_tensor(training)
+    return training is not None and (known is None or bool(known.numpy().any()))
 
 
 def compare(

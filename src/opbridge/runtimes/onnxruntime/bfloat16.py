@@ -10,7 +10,7 @@ import os
 import onnx
 import onnx_ir as ir
 import onnxruntime
-from onnx_ir.passes.common import ShapeInferencePass
+from onnx_ir.passes.common import InlinePass, ShapeInferencePass
 
 from opbridge.base.wording import counted
 from opbridge.onnx import opsets, reading, serialize
@@ -37,6 +37,8 @@ def widened(model: str | bytes, options: onnxruntime.SessionOptions) -> tuple[by
     opset = loaded.graph.opset_imports.get("", 0)
     if not opsets.OLDEST <= opset <= onnx.defs.onnx_opset_version():
         return None
+    if loaded.functions:
+        InlinePass()(loaded)  # as ONNX Runtime does; values in functions have no types
     if any(value.dtype is None for node in loaded.graph.all_nodes() for value in node.outputs):
         ShapeInferencePass(check_type=False, strict_mode=False, data_prop=False)(loaded)
     if not any(value.dtype == ir.DataType.BFLOAT16 for node in loaded.graph.all_nodes() for value in node.outputs):
