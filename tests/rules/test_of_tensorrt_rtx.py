@@ -176,3 +176,21 @@ def test_a_mixed_pow_is_a_warning_where_a_relative_builds_it():
 
     assert severities("tensorrt:10.1") == ["error"] and severities("tensorrt:10.15") == ["warning"]
     assert severities("tensorrt:11.2") == ["warning"] and severities(TARGET) == []
+
+
+LOOP = """(float[2] x, int64 n) => (float[2] y) {{
+  {before} y = Loop (n, {condition}, x) <body = b (int64 i, bool c, float[2] a) => (bool d, float[2] z) {{
+    d = {kept} z = Add (a, a)
+  }}>
+}}"""
+
+
+@pytest.mark.parametrize("kept", ["Identity (c)", "Not (c)"])
+def test_a_loop_without_a_condition_whose_body_reads_it(kept):
+    text = LOOP.format(before="", condition="", kept=kept)
+    assert "loop-condition" in _errors(text)
+    assert not _errors(LOOP.format(before="", condition="", kept="Constant <value = bool {1}> ()"))
+    given = LOOP.format(before="t = Constant <value = bool {1}> ()", condition="t", kept=kept)
+    assert "loop-condition" not in _errors(given)
+    fixed = fix(_model(text, 18), TARGET)
+    assert "loop-condition" not in {each.rule for each in fixed.left} and fixed.comparison.ok and fixed.comparison.runs
