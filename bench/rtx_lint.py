@@ -62,8 +62,12 @@ paths = [path for path in sorted(Path(sys.argv[1]).glob("*.onnx")) if path.stem 
 for at in range(0, len(paths), 200):
     some = paths[at : at + 200]
     command = [tool, "check", "--output-format", "json", "--severity", "error", *some]
-    said = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-    errors = {Path(each["file"]).stem for each in json.loads(said)}
+    said = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.strip()
+    errors = set()
+    while said:  # a list for each file
+        found, end = json.JSONDecoder().raw_decode(said)
+        errors.update(Path(each["file"]).stem for each in found)
+        said = said[end:].strip()
     for path in some:
         print(json.dumps([path.stem, path.stem in errors]), flush=True)
 """
