@@ -194,3 +194,21 @@ def test_a_loop_without_a_condition_whose_body_reads_it(kept):
     assert "loop-condition" not in _errors(given)
     fixed = fix(_model(text, 18), TARGET)
     assert "loop-condition" not in {each.rule for each in fixed.left} and fixed.comparison.ok and fixed.comparison.runs
+
+
+def test_a_reduction_of_one_number():
+    assert "unsupported-form" in _errors("(float x) => (float y) { y = ReduceMax (x) }")
+    assert not _errors("(float[1] x) => (float[1] y) { y = ReduceMax (x) }")
+
+
+@pytest.mark.parametrize(("count", "found"), [(3840, set()), (3841, {"too-large"})])
+def test_a_topk_of_many_elements(count, found):
+    text = f"(float[5000] x) => (float[{count}] y, int64[{count}] i) <int64[1] k = {{{count}}}>"
+    assert _errors(text + " { y, i = TopK (x, k) }") == found
+
+
+@pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax", "Hardmax"])
+def test_a_softmax_of_a_vector(operator):
+    text = f"(float[4] x) => (float[4] y) {{ y = {operator} <axis = 0> (x) }}"
+    assert "unsupported-form" in _errors(text) and not _errors(text, 11)
+    assert not _errors(text.replace("[4]", "[1, 4]").replace("axis = 0", "axis = 1"))

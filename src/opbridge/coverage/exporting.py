@@ -71,7 +71,13 @@ def _opbridge(
     allow: Sequence[str],
     target: str | None,
 ) -> Exported:
-    options = {"input_names": names, "verify": False, "opset_version": opset, "allow": tuple(allow), "target": target}
+    options: dict[str, Any] = {
+        "input_names": names,
+        "verify": False,
+        "opset_version": opset,
+        "allow": tuple(allow),
+        "target": target,
+    }
     if builder_of(target) is not None:
         return _for_builder(model, args, options)
     program = pipeline.export(model, args, **options)
@@ -83,7 +89,8 @@ def _for_builder(model: Call, args: tuple[Any, ...], options: Mapping[str, Any])
     """A file that is built and not run: one that the target refuses as far as lint knows is one as well."""
     with tempfile.TemporaryDirectory(prefix="opbridge-operators-") as folder:
         path = Path(folder) / "model.onnx"
-        program, routes = None, {}
+        program: Program | None = None
+        routes: Mapping[str, str] = {}
         try:
             program = pipeline.export(model, args, path, **options)
             routes = {row.operator: row.route for row in program.plan.rows if row.route is not None}
