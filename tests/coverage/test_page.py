@@ -56,6 +56,22 @@ def test_columns_are_told_apart_by_the_fewest_versions():
     assert names == ["opbridge, torch 2.15.0", "opbridge, torch 2.13.0"]
 
 
+def test_models_that_are_built_are_a_column_of_their_own():
+    built = results("timm", {"vit": "built", "bit": "build error"}, timm="1")
+    built.document["settings"]["target"] = "tensorrt-rtx"
+    half = results("timm", {"vit": "built"}, timm="1")
+    half.document["settings"].update(target="tensorrt-rtx", dtype="float16")
+    found = page.of_models([results("timm", {"vit": "pass", "bit": "pass"}, timm="1"), built, half])
+    names = ["opbridge", "opbridge for tensorrt-rtx", "opbridge for tensorrt-rtx, float16"]
+    assert [each["name"] for each in found["columns"]] == names
+    assert [each["line"] for each in found["columns"]] == [
+        "2 of 2 pass",
+        "1 of 2 built, not run",
+        "1 of 1 built, not run",
+    ]
+    assert dict(found["states"])["built"] == "good" and dict(found["states"])["build error"] == "bad"
+
+
 def test_no_results_are_no_page():
     with pytest.raises(UsageError, match="no results"):
         page.of_models([])

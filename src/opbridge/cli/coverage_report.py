@@ -12,6 +12,7 @@ from opbridge.base.wording import counted, listed
 from opbridge.cli.console import aligned
 from opbridge.cli.sweep_bar import LONGEST_MESSAGE, cut
 from opbridge.coverage.databases import key_of
+from opbridge.coverage.engine.results import PASSING
 from opbridge.coverage.results import Results
 from opbridge.coverage.tasks import KINDS, OUTCOMES
 
@@ -61,18 +62,22 @@ def print_results(console: Console, results: Results) -> None:
 
 def failures(results: Results, longest: int | None = LONGEST_MESSAGE) -> list[tuple[str, ...]]:
     """The operators that did not pass: outcome, name, how many samples failed, why; the worst first."""
-    found = [each for each in results.operators if each["outcome"] not in ("pass", "left out")]
+    found = [each for each in results.operators if each["outcome"] not in (*PASSING, "left out")]
     found.sort(key=lambda each: OUTCOMES.index(each["outcome"]))
     return [
         (
             each["outcome"],
             key_of(each["operator"], each["variant"])
             + ("" if each["kind"] == "deterministic" else f" ({each['kind']})"),
-            f"{sum(each['samples'].values()) - each['samples'].get('pass', 0)} of {sum(each['samples'].values())}",
+            f"{_failing(each['samples'])} of {sum(each['samples'].values())}",
             cut(each["message"], longest),
         )
         for each in found
     ]
+
+
+def _failing(samples: Mapping[str, int]) -> int:
+    return sum(count for name, count in samples.items() if name not in PASSING)
 
 
 def comparison(found: Sequence[Results]) -> str:
@@ -91,12 +96,12 @@ def comparison(found: Sequence[Results]) -> str:
             return among.count(*outcomes, kind="deterministic")
 
         tried = count()
-        share = f" ({100 * count('pass') / tried:.1f} %)" if tried else ""
+        share = f" ({100 * count(*PASSING) / tried:.1f} %)" if tried else ""
         cells = [
-            f"{count('pass')} of {tried}{share}",
+            f"{count(*PASSING)} of {tried}{share}",
             count("refused", "export error", "fault"),
             count("wrong"),
-            count("load error", "run error"),
+            count("load error", "parse error", "build error", "run error"),
             count("crash", "timeout", "sweep error"),
         ]
         lines.append(f"| {name} | {' | '.join(map(str, cells))} |")
@@ -120,7 +125,7 @@ def _routes_counted(results: Results) -> str:
     off = [route for route in allowed if route not in ALLOWED_BY_DEFAULT]
     if not off:
         return said
-    passing = [each for each in results.operators if each["outcome"] == "pass" and each["kind"] == "deterministic"]
+    passing = [each for each in results.operators if each["outcome"] in PASSING and each["kind"] == "deterministic"]
     others = sum(each["route"] not in ALLOWED_BY_DEFAULT for each in passing)
     return (
         f"{said}; {others} of the {len(passing)} deterministic operators that pass use {' or '.join(off)}, which "

@@ -10,6 +10,7 @@ from rich.console import Console
 from opbridge.base.wording import counted, listed
 from opbridge.cli.console import aligned
 from opbridge.cli.sweep_bar import LONGEST_MESSAGE, cut
+from opbridge.coverage.engine.results import PASSING
 from opbridge.coverage.models.results import MOST_RATIO, Results
 from opbridge.coverage.models.tasks import OUTCOMES
 
@@ -71,7 +72,7 @@ def _by_family(results: Results) -> str:
 
 def _failures(results: Results, longest: int | None) -> Iterator[tuple[str, ...]]:
     """The models that did not pass: outcome, name, cause, why; the worst first."""
-    failed = [each for each in results.models if each["outcome"] not in ("pass", "left out")]
+    failed = [each for each in results.models if each["outcome"] not in (*PASSING, "left out")]
     for each in sorted(failed, key=lambda each: OUTCOMES.index(each["outcome"])):
         yield each["outcome"], f"{each['family']}/{each['model']}", each["cause"], cut(each["message"], longest)
 

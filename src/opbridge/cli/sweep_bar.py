@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 __all__ = ["LONGEST_MESSAGE", "Bar", "cut", "kept_results"]
 
 LONGEST_MESSAGE = 150
-_STYLES = {"pass": "green", "refused": "yellow", "left out": "dim"}
+_STYLES = {"pass": "green", "built": "green", "refused": "yellow", "left out": "dim"}
 
 
 class Bar:

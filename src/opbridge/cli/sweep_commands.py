@@ -101,9 +101,13 @@ def coverage(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The runtime: onnxruntime, openvino, web, browser, webgpu, mnn, ncnn or reference.",
+            help="The runtime: onnxruntime, openvino, web, browser, webgpu, mnn, ncnn, tensorrt-rtx or reference.",
             show_default="onnxruntime",
         ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The target to export for, as with opbridge export.", show_default=False),
     ] = None,
     jobs: _JobsOption = None,
     ray: _RayOption = None,
@@ -117,7 +121,7 @@ def coverage(
     from opbridge.cli import coverage_report
     from opbridge.coverage.tasks import OUTCOMES
 
-    target = _target(files, html)
+    page = _page(files, html)
     lists = {name: items(value) for name, value in (("dtypes", dtypes), ("allow", allow)) if value}
     given = given_options(
         samples=samples,
@@ -126,15 +130,16 @@ def coverage(
         timeout=timeout,
         db=db,
         runtime=runtime,
+        target=target,
         jobs=jobs,
         ray=ray,
         **lists,
     )
     if files:
         _refuse_settings({**given, "ops": ops, "output": output})
-        return _side_by_side([coverage.results.read(each) for each in files], target)
+        return _side_by_side([coverage.results.read(each) for each in files], page)
     given["ops"] = tuple(ops or ("*",))
-    return _answer("coverage", coverage.sweep, given, output, OUTCOMES, coverage_report.print_results, target)
+    return _answer("coverage", coverage.sweep, given, output, OUTCOMES, coverage_report.print_results, page)
 
 
 @app.command()
@@ -178,6 +183,22 @@ def models(
             metavar="K/N", help="Run only part K of N of the models, selected by their names.", show_default="all"
         ),
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The target to export for. With tensorrt-rtx, each file is parsed and built, which takes no GPU.",
+            show_default=False,
+        ),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="float16|bfloat16",
+            help="The dtype of the models and their inputs.",
+            show_default="that of each model",
+        ),
+    ] = None,
     jobs: _JobsOption = None,
     ray: _RayOption = None,
     output: _ResultsOption = None,
@@ -190,7 +211,7 @@ def models(
     from opbridge.coverage import models
     from opbridge.coverage.models.tasks import OUTCOMES
 
-    target = _target(files, html)
+    page = _page(files, html)
     given = given_options(
         families=items(family) if family else None,
         names=tuple(name) if name else None,  # names have commas in them
@@ -199,16 +220,18 @@ def models(
         timeout=timeout,
         memory=memory,
         shard=shard,
+        target=target,
+        dtype=dtype,
         jobs=jobs,
         ray=ray,
     )
     if files:
         _refuse_settings({**given, "output": output})
-        return _side_by_side([models.results.read(each) for each in files], target)
-    return _answer("models", models.sweep, given, output, OUTCOMES, models_report.print_results, target)
+        return _side_by_side([models.results.read(each) for each in files], page)
+    return _answer("models", models.sweep, given, output, OUTCOMES, models_report.print_results, page)
 
 
-def _target(files: Sequence[Path] | None, html: Path | None) -> Path | None:
+def _page(files: Sequence[Path] | None, html: Path | None) -> Path | None:
     """The page to write, looked at before the work.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.coverage import distribution, words
+from opbridge.coverage import building, distribution, words
 from opbridge.coverage.calling import Call, as_model
 from opbridge.coverage.databases import database, samples_of
 from opbridge.coverage.entries import Entry
@@ -18,6 +18,7 @@ from opbridge.coverage.tasks import Settings, Task, Verdict
 from opbridge.errors import MissingOperators, ModelFileError, OpbridgeError, TranslationFault
 from opbridge.graph.precision import coarsest
 from opbridge.graph.values import as_tensor
+from opbridge.runtimes import known
 from opbridge.verification import exchange, verify_program
 from opbridge.verification.compare import compare
 from opbridge.verification.eager import Eager
@@ -87,6 +88,9 @@ def _judge(task: Task, settings: Settings, verdict: Verdict) -> bool:
     with _Timed(verdict, "export"):
         exported = _export(settings, model, args, verdict)
     try:
+        if (runtime := building.builder_of(settings.runtime)) and known.obstacle(runtime):
+            with _Timed(verdict, "build"):
+                _build(runtime, args, exported, verdict)
         with _Timed(verdict, "load"):
             try:
                 session = exported.session(settings.runtime)
@@ -95,10 +99,21 @@ def _judge(task: Task, settings: Settings, verdict: Verdict) -> bool:
         with _Timed(verdict, "compare"):
             any_order = entry.any_order and not sample.kwargs.get("stable")
             _compare(entry, eager, args, expected, exported, session, verdict, any_order)
-    except _Stop:
-        verdict.onnx = text_of(exported)
+    except _Stop as stop:
+        if stop.outcome != building.BUILT:
+            verdict.onnx = text_of(exported)
         raise
     return True
+
+
+def _build(runtime: str, args: tuple[torch.Tensor, ...], exported: Exported, verdict: Verdict) -> None:
+    """Has a runtime build the sample that it cannot run; always ends with a verdict."""
+    feeds = {
+        f"x{at}": each.detach().numpy() for at, each in enumerate(args) if each.dtype in (torch.int32, torch.int64)
+    }
+    found = building.build(runtime, exported.content(), feeds)
+    verdict.predicted = [words.short(each, _LONGEST_MESSAGE) for each in found.predicted]
+    raise _Stop(found.outcome, found.message)
 
 
 def _expected(eager: Eager, args: tuple[torch.Tensor, ...]) -> list[Any]:
@@ -142,7 +157,7 @@ def _kind(eager: Eager, args: tuple[torch.Tensor, ...], expected: Sequence[Any])
 
 def _export(settings: Settings, model: Call, args: tuple[torch.Tensor, ...], verdict: Verdict) -> Exported:
     try:
-        exported = export(settings.exporter, model, args, settings.opset, settings.allow)
+        exported = export(settings.exporter, model, args, settings.opset, settings.allow, settings.target)
     except MissingOperators as error:
         verdict.missing = [row.operator for row in error.plan.missing]
         raise _Stop("refused", str(error)) from None

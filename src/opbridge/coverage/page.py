@@ -11,13 +11,14 @@ from typing import Any
 from opbridge.base.wording import counted
 from opbridge.coverage import models
 from opbridge.coverage import results as operators
-from opbridge.coverage.engine.results import SweepResults
+from opbridge.coverage.engine.results import PASSING, SweepResults
 from opbridge.errors import UsageError
 
 __all__ = ["of_models", "of_operators"]
 
 CLASSES = {
     "pass": "good",
+    "built": "good",
     "left out": "none",
     "refused": "warn",
     "timeout": "warn",
@@ -25,7 +26,7 @@ CLASSES = {
 }
 """What outcomes are coloured as; any other is bad."""
 
-_SETTINGS = ("exporter", "runtime", "dynamic", "database", "dtypes", "opset", "samples", "allow")
+_SETTINGS = ("exporter", "runtime", "target", "dtype", "dynamic", "database", "dtypes", "opset", "samples", "allow")
 """What results depend on, but for which part was measured, and how long it might take."""
 
 _NAMES = {"torch": "torch.onnx (dynamo)", "torchscript": "torch.onnx (TorchScript)", "opbridge": "opbridge"}
@@ -137,7 +138,10 @@ def _head(found: Sequence[_Column], outcomes: Sequence[str]) -> dict[str, Any]:
     for name, count in doubled.items():
         if count > 1:  # releases side by side
             _tell_apart([each for each in columns if each["name"] == name])
-    return {"columns": columns, "states": [[name, CLASSES.get(name, "bad")] for name in ("pass", *_failing(outcomes))]}
+    return {
+        "columns": columns,
+        "states": [[name, CLASSES.get(name, "bad")] for name in (*PASSING, *_failing(outcomes))],
+    }
 
 
 def _tell_apart(columns: Sequence[dict[str, Any]]) -> None:
@@ -152,7 +156,7 @@ def _tell_apart(columns: Sequence[dict[str, Any]]) -> None:
 
 
 def _failing(outcomes: Sequence[str]) -> Iterator[str]:
-    yield from (name for name in outcomes if name not in ("pass", "left out"))
+    yield from (name for name in outcomes if name not in (*PASSING, "left out"))
     yield "left out"
 
 
@@ -162,20 +166,28 @@ def _described(column: _Column) -> dict[str, Any]:
     exporter = settings["exporter"] or "opbridge"
     counts = Counter(each["outcome"] for each in column.measured.values())
     tried = sum(counts.values()) - counts["left out"]
-    runtime = settings["runtime"] or "onnxruntime"
+    passing = sum(counts[each] for each in PASSING)
     name = _NAMES.get(exporter, exporter)
     release = versions.get("opbridge" if exporter == "opbridge" else "torch", "")
     outcomes = column.results[0].OUTCOMES
     return {
-        "name": name if runtime == "onnxruntime" else f"{name} in {runtime}",
+        "name": _column_name(name, settings),
         "release": release,
         "title": "",
-        "share": counts["pass"] / tried if tried else 0.0,
-        "line": f"{counts['pass']:,} of {tried:,} pass",
-        "counts": {name: counts[name] for name in ("pass", *_failing(outcomes)) if counts[name]},
+        "share": passing / tried if tried else 0.0,
+        "line": f"{passing:,} of {tried:,} {'built, not run' if counts['built'] else 'pass'}",
+        "counts": {name: counts[name] for name in (*PASSING, *_failing(outcomes)) if counts[name]},
         "versions": versions,
         "file": ", ".join(each.path.name for each in column.results if each.path is not None),
     }
+
+
+def _column_name(exporter: str, settings: Mapping[str, Any]) -> str:
+    """An exporter with what its files are made for, or run in."""
+    where = settings["target"] or settings["runtime"] or "onnxruntime"
+    word = "for" if settings["target"] else "in"
+    name = exporter if where == "onnxruntime" else f"{exporter} {word} {where}"
+    return f"{name}, {settings['dtype']}" if settings["dtype"] else name
 
 
 def _together(columns: Sequence[_Column]) -> dict[tuple[str, ...], list[Mapping[str, Any] | None]]:
@@ -212,6 +224,8 @@ def _cell(entry: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> dic
     for each in samples:
         by_dtype.setdefault(each["dtype"], []).append(each["outcome"])
     order = operators.Results.OUTCOMES
+    passing = sum(each["outcome"] in PASSING for each in samples)
+    is_built = any(each["outcome"] == "built" for each in samples)
     told = [
         {
             "l": f"{each['dtype']}, sample {each['index']}",
@@ -220,7 +234,7 @@ def _cell(entry: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> dic
             "o": each.get("onnx", ""),
         }
         for each in samples
-        if each["outcome"] != "pass"
+        if each["outcome"] not in PASSING
     ]
     return {
         "s": entry["outcome"],
@@ -228,7 +242,7 @@ def _cell(entry: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> dic
         "m": entry["message"],
         "k": entry["kind"],
         "d": {dtype: min(outcomes, key=order.index) for dtype, outcomes in by_dtype.items()},
-        "p": f"{sum(each['outcome'] == 'pass' for each in samples)} of {counted(len(samples), 'sample')} passed",
+        "p": f"{passing} of {counted(len(samples), 'sample')} {'built' if is_built else 'passed'}",
         "t": told[:12],
     }
 
@@ -242,6 +256,7 @@ def _model_cell(entry: Mapping[str, Any]) -> dict[str, Any]:
         ", ".join(f"{count} {route}" for route, count in entry["routes"].items()),
         f"missing: {', '.join(entry['missing'])}" if entry["missing"] else "",
         f"cause: {entry['cause']}" if entry["cause"] else "",
+        f"lint: {'; '.join(entry['predicted'][:3])}" if entry.get("predicted") else "",
     ]
     return {
         "s": entry["outcome"],

@@ -12,7 +12,7 @@ from typing import Any
 from opbridge.base.routes import ROUTES
 from opbridge.coverage.databases import database, key_of
 from opbridge.coverage.engine import files
-from opbridge.coverage.engine.results import SweepResults, share
+from opbridge.coverage.engine.results import PASSING, SweepResults, share
 from opbridge.coverage.tasks import KINDS, OUTCOMES, Task, Verdict
 
 __all__ = ["Results", "read", "row"]
@@ -50,9 +50,10 @@ class Results(SweepResults):
 
     def summary(self) -> str:
         """One line: how many operators pass, of how many."""
-        tried, passed = self.count(kind="deterministic"), self.count("pass", kind="deterministic")
-        of_all = f"{self.count('pass')} of {self.count()} of all"
-        return f"{passed} of {tried} deterministic operators pass{share(passed, tried)}, {of_all}"
+        tried, passed = self.count(kind="deterministic"), self.count(*PASSING, kind="deterministic")
+        of_all = f"{self.count(*PASSING)} of {self.count()} of all"
+        done = "are built, not run" if self.count("built") else "pass"
+        return f"{passed} of {tried} deterministic operators {done}{share(passed, tried)}, {of_all}"
 
 
 def row(task: Task, verdict: Verdict) -> dict[str, Any]:
@@ -138,7 +139,7 @@ def _operators(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "kind": next((kind for kind in ("undefined", "random") if kind in kinds), "deterministic"),
                 "route": max(routes, key=ROUTES.index, default=None),
                 "samples": _counted(each["outcome"] for each in samples),
-                "message": "" if worst["outcome"] == "pass" else worst["message"],
+                "message": "" if worst["outcome"] in PASSING else worst["message"],
             }
         )
     return found

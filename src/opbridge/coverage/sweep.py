@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from opbridge.base.routes import ROUTES
-from opbridge.coverage import results
+from opbridge.coverage import building, results
 from opbridge.coverage.databases import ORDER
 from opbridge.coverage.engine import files, running
 from opbridge.coverage.exporting import EXPORTERS
@@ -34,6 +34,7 @@ def sweep(
     timeout: float = 60.0,
     db: str | None = None,
     runtime: str = known.ONNXRUNTIME,
+    target: str | None = None,
     jobs: int | None = None,
     ray: str | None = None,
     output: str | os.PathLike[str] | None = None,
@@ -61,7 +62,9 @@ def sweep(
         allow: The routes that opbridge may take.
         timeout: Seconds that a sample may take.
         db: Another database, `FILE.py:NAME` or `package.module:NAME`: a list of `databases.Entry` or torch's OpInfos.
-        runtime: What runs the exported samples, as `opbridge.verify` takes it.
+        runtime: What runs the exported samples, as `opbridge.verify` takes it. One that builds files without a GPU,
+            "tensorrt-rtx", parses and builds them where it cannot run them.
+        target: The target that opbridge exports for, as `opbridge.export` takes it.
         jobs: How many worker processes; None: one for each core.
         ray: The address of a Ray cluster to use instead.
         output: The file to write; None keeps the results in memory.
@@ -72,7 +75,7 @@ def sweep(
         SaveError: `output` cannot be written.
         KeyboardInterrupt: it was interrupted; what is done is kept where there is an `output`.
     """
-    settings = _checked(ops, samples, dtypes, opset, exporter, allow, timeout, db, runtime)
+    settings = _checked(ops, samples, dtypes, opset, exporter, allow, timeout, db, runtime, target)
     workers = running.processes(jobs)
     path = None if output is None else Path(output)
     head = _head(settings)
@@ -105,18 +108,20 @@ def head_of(
     timeout: float = 60.0,
     db: str | None = None,
     runtime: str = known.ONNXRUNTIME,
+    target: str | None = None,
 ) -> dict[str, Any]:
     """The versions and settings that the file of such a sweep begins with: what its results depend on.
 
     Raises:
         UsageError: an argument that cannot be used.
     """
-    settings = _checked(ops, samples, dtypes, opset, exporter, allow, timeout, db, runtime)
+    settings = _checked(ops, samples, dtypes, opset, exporter, allow, timeout, db, runtime, target)
     return _head(settings)
 
 
 def _head(settings: Settings) -> dict[str, Any]:
-    return {"versions": files.versions("torchvision"), "settings": files.plain(settings)}
+    versions = {**files.versions("torchvision"), **building.version_of(settings.runtime)}
+    return {"versions": versions, "settings": files.plain(settings)}
 
 
 def _checked(
@@ -129,6 +134,7 @@ def _checked(
     timeout: float,
     db: str | None,
     runtime: str,
+    target: str | None,
 ) -> Settings:
     patterns = (ops,) if isinstance(ops, str) else tuple(ops)
     if samples < 1:
@@ -141,8 +147,7 @@ def _checked(
         if route not in ROUTES:
             raise UsageError(f"Unknown route {route!r}; expected one of {', '.join(ROUTES)}.")
     known.installed(runtime)
-    if why := known.obstacle(runtime):
-        raise UsageError(f"{known.label(runtime)} cannot run operators on this machine: {why}. Choose another runtime.")
+    building.checked_target(target)
     wanted = None if dtypes is None else (dtypes,) if isinstance(dtypes, str) else tuple(dtypes)
     dtype_names = [str(dtype).removeprefix("torch.") for dtype in ORDER]
     for name in () if wanted in (None, ("all",)) else wanted or ():
@@ -155,4 +160,4 @@ def _checked(
         )
     database = db or ("torchvision" if any(library) else "torch")
     routes = tuple(route for route in ROUTES if route in allow) if exporter == "opbridge" else ()
-    return Settings(patterns, database, samples, wanted, opset, exporter, routes, timeout, runtime)
+    return Settings(patterns, database, samples, wanted, opset, exporter, routes, timeout, runtime, target)

@@ -24,8 +24,11 @@ OUTCOMES = (
     "export error",
     "fault",
     "load error",
+    "parse error",
+    "build error",
     "run error",
     "refused",
+    "built",
     "pass",
     "left out",
 )
@@ -58,6 +61,7 @@ class Settings:
     allow: tuple[str, ...] = ()
     timeout: float = 60.0
     runtime: str = known.ONNXRUNTIME
+    target: str | None = None
 
 
 @dataclass
@@ -73,9 +77,11 @@ class Verdict:
         routes: The route of every operator.
         capture: How opbridge captured the sample: "direct", or a mode of torch.export.
         missing: The operators that have none.
+        predicted: The errors that lint finds in the file, where the runtime builds it.
         seconds: How long it took.
         cpu_seconds: How much of a processor it took.
-        timings: Seconds by stage: sample, eager, export, load, compare.
+        timings: Seconds by stage: sample, eager, export, load, compare; of a runtime that only builds, build in the
+            place of the last two.
         onnx: Where it was exported and did not pass: the ONNX model as text.
     """
 
@@ -87,6 +93,7 @@ class Verdict:
     routes: Mapping[str, str] = field(default_factory=dict)
     capture: str | None = None
     missing: Sequence[str] = ()
+    predicted: Sequence[str] = ()
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     timings: dict[str, float] = field(default_factory=dict)
@@ -95,7 +102,7 @@ class Verdict:
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         data = dataclasses.asdict(self)
-        data["missing"] = list(self.missing)
+        data["missing"], data["predicted"] = list(self.missing), list(self.predicted)
         if not self.onnx:
             del data["onnx"]
         data["seconds"], data["cpu_seconds"] = round(self.seconds, 5), round(self.cpu_seconds, 5)

@@ -76,13 +76,23 @@ class ConstantInput(FactRule):
     def hits(self, node: ir.Node, fact: facts.Constant, looked: Looked) -> Iterator[Hit]:
         for name in fact.inputs:
             value = looked.input(node, name)
-            if value is None or looked.is_stored(value):
+            if value is None or looked.is_stored(value) or looked.is_stored(_behind(value, fact.through)):
                 continue
             if not looked.is_known(value):
                 yield Hit(f"The input '{name}' of {node.op_type} is computed at run time.", node)
             elif fact.stored:
                 told = f"The input '{name}' of {node.op_type} is computed from constants, but is not an initializer."
                 yield Hit(told, node, "Fold the constants of the model before it is loaded on the target.")
+
+
+def _behind(value: ir.Value, through: Sequence[str]) -> ir.Value:
+    """What a value is computed from by operators of one input."""
+    while (producer := value.producer()) is not None and name_of(producer) in through:
+        before = producer.inputs[0] if producer.inputs else None
+        if before is None:
+            break
+        value = before
+    return value
 
 
 class NonZeroInput(FactRule):

@@ -27,7 +27,7 @@ class _Builder(Protocol):
     def obstacle(self) -> str:
         """Why an engine cannot run on this machine; "" where it can."""
 
-    def built(self, model: bytes, feeds: Mapping[str, Any], /) -> tuple[str, str]:
+    def built(self, model: str | bytes, feeds: Mapping[str, Any], /) -> tuple[str, str]:
         """As `built` here."""
 
 
@@ -66,12 +66,12 @@ def obstacle(name: str) -> str:
     return cast(_Builder, find(name)).obstacle() if name in BUILDERS else ""
 
 
-def built(name: str, model: bytes, feeds: Mapping[str, Any]) -> tuple[str, str]:
+def built(name: str, model: str | bytes, feeds: Mapping[str, Any]) -> tuple[str, str]:
     """How far one of `BUILDERS` gets with a model in this process.
 
     Args:
         name: The runtime.
-        model: The content of the file.
+        model: The path of the file, or its content.
         feeds: Its inputs, for those that shapes are computed from.
 
     Returns:

@@ -148,11 +148,13 @@ class Constant(Fact):
     Attributes:
         inputs: The inputs.
         stored: Whether they have to be initializers; else what is computed from initializers alone will do.
+        through: Operators that the target evaluates itself between an initializer and the input.
     """
 
     needs = ("operators", "inputs")
     inputs: tuple[str, ...] = ()
     stored: bool = False
+    through: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -113,6 +113,8 @@ BAD = [
 
 FIXED = [ModelEntry("fixed", lambda: Case(Calls(torch.tanh).eval(), Inputs((torch.randn(2, 4),))))]
 
+OF_DATA = [_one("nonzero", torch.nonzero)]
+
 IN_AN_EXPORT = [ModelEntry("batches", _with_small_batches)]
 
 BREAKING = [

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-__all__ = ["SweepResults", "share"]
+__all__ = ["PASSING", "SweepResults", "share"]
+
+PASSING = ("pass", "built")
+"""The outcomes of what does all that can be tried."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,8 @@ class SweepResults(abc.ABC):
 
     @property
     def ok(self) -> bool:
-        """Whether everything that was tried passes."""
-        return all(each["outcome"] in ("pass", "left out") for each in self.measured)
+        """Whether everything that was tried passes, or is built where it cannot run."""
+        return all(each["outcome"] in (*PASSING, "left out") for each in self.measured)
 
     def _counted(self, rows: Sequence[Mapping[str, Any]], outcomes: Sequence[str]) -> int:
         """How many entries have one of some outcomes: all but "left out" if none is given."""

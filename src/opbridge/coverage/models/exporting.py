@@ -16,6 +16,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opbridge import pipeline
+from opbridge.coverage.building import builder_of
+from opbridge.errors import TargetError
 from opbridge.program import session
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class Exported:
     Attributes:
         load: Makes an ONNX Runtime session of it.
         read: Gives the ONNX model.
+        path: The file.
         capture: What opbridge made it from.
         routes: How many of its operators have each route.
         notes: What opbridge noted.
@@ -62,23 +65,47 @@ class Exported:
 
     load: Callable[[], onnxruntime.InferenceSession]
     read: Callable[[], ir.Model]
+    path: Path
     capture: Capture | None = None
     routes: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
-def _opbridge(model: Any, example: Inputs, dynamic_shapes: Any, path: Path, stages: Stages) -> Exported:
-    """opbridge.export, with its verification."""
-    program = pipeline.export(
-        model, example.args, path, kwargs=example.kwargs, dynamic_shapes=dynamic_shapes, progress=stages
-    )
+def _opbridge(
+    model: Any, example: Inputs, dynamic_shapes: Any, path: Path, stages: Stages, target: str | None
+) -> Exported:
+    """opbridge.export, with its verification, but for a target that only builds.
+
+    For that one, a file that lint finds errors in is one as well: the sweep says whether it is right.
+    """
+    verify: dict[str, Any] = {} if builder_of(target) is None else {"verify": False}
+    try:
+        program = pipeline.export(
+            model,
+            example.args,
+            path,
+            kwargs=example.kwargs,
+            dynamic_shapes=dynamic_shapes,
+            target=target,
+            progress=stages,
+            **verify,
+        )
+    except TargetError as error:
+        if error.file is None or builder_of(target) is None:
+            raise
+        kept = error.file
+        return Exported(lambda: session(kept, threads=1), lambda: ir.load(kept), kept)
     routes = Counter(row.route for row in program.plan.rows if row.route is not None)
     notes = tuple(dict.fromkeys((*program.capture.notes, *program.plan.notes)))
-    return Exported(lambda: program.session(threads=1), lambda: program.model, program.capture, dict(routes), notes)
+    return Exported(
+        lambda: program.session(threads=1), lambda: program.model, path, program.capture, dict(routes), notes
+    )
 
 
-def _dynamo(model: Any, example: Inputs, dynamic_shapes: Any, path: Path, stages: Stages) -> Exported:
-    """torch.onnx.export as it is called by default."""
+def _dynamo(
+    model: Any, example: Inputs, dynamic_shapes: Any, path: Path, stages: Stages, target: str | None
+) -> Exported:
+    """torch.onnx.export as it is called by default, which knows no targets."""
     dynamic_shapes = pytree.tree_map(_without_sum, dynamic_shapes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -91,7 +118,7 @@ def _dynamo(model: Any, example: Inputs, dynamic_shapes: Any, path: Path, stages
             dynamo=True,
             verbose=False,
         )
-    return Exported(lambda: session(path, threads=1), lambda: ir.load(path))
+    return Exported(lambda: session(path, threads=1), lambda: ir.load(path), path)
 
 
 def _without_sum(dimension: Any) -> Any:
@@ -99,7 +126,7 @@ def _without_sum(dimension: Any) -> Any:
     return dimension.replace(" + ", "_plus_") if isinstance(dimension, str) else dimension
 
 
-EXPORTERS: Mapping[str, Callable[[Any, Inputs, Any, Path, Stages], Exported]] = {
+EXPORTERS: Mapping[str, Callable[[Any, Inputs, Any, Path, Stages, str | None], Exported]] = {
     "opbridge": _opbridge,
     "torch": _dynamo,
 }

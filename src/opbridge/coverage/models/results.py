@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from opbridge.coverage.engine import files
-from opbridge.coverage.engine.results import SweepResults, share
+from opbridge.coverage.engine.results import PASSING, SweepResults, share
 from opbridge.coverage.models.catalogue import packages_of
 from opbridge.coverage.models.tasks import OUTCOMES, ModelTask, ModelVerdict
 
@@ -46,7 +46,9 @@ class Results(SweepResults):
 
     def summary(self) -> str:
         """One line: how many models pass, of how many."""
-        tried, passed = self.count(), self.count("pass")
+        tried, passed, built = self.count(), self.count("pass"), self.count("built")
+        if built:
+            return f"{passed + built} of {tried} models are built, not run{share(passed + built, tried)}"
         return f"{passed} of {tried} models pass{share(passed, tried)}"
 
 
@@ -119,7 +121,7 @@ def _causes(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """What keeps models from passing, by outcome and cause: the worst outcome first, then the most frequent cause."""
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for each in rows:
-        if each["outcome"] not in ("pass", "left out"):
+        if each["outcome"] not in (*PASSING, "left out"):
             found.setdefault((each["outcome"], each["cause"]), []).append(each)
     order = sorted(found, key=lambda key: (OUTCOMES.index(key[0]), -len(found[key]), key[1]))
     return [

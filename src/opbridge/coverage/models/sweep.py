@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from opbridge.base.wording import listed
+from opbridge.coverage import building
 from opbridge.coverage.engine import files, running
 from opbridge.coverage.models import results
 from opbridge.coverage.models.catalogue import absent, in_shard, known_families, packages_of, pick
@@ -20,6 +21,7 @@ from opbridge.errors import UsageError
 __all__ = ["sweep"]
 
 _EXPORTERS = ("opbridge", "torch")
+_DTYPES = ("float16", "bfloat16")
 _SHARE = 0.8
 """What of the machine's memory all workers together may hold."""
 
@@ -33,6 +35,8 @@ def sweep(
     timeout: float = 300.0,
     memory: float | None = None,
     shard: str | None = None,
+    target: str | None = None,
+    dtype: str | None = None,
     jobs: int | None = None,
     ray: str | None = None,
     output: str | os.PathLike[str] | None = None,
@@ -60,6 +64,10 @@ def sweep(
             cluster any number.
         shard: "K/N": only the models of shard K of N, K from 1 to N. Each model is in one of them by a hash of its
             name, so that a shard is a random sample, and N machines may share a sweep.
+        target: The target that the models are exported for, as `opbridge.export` takes it. "tensorrt-rtx", which needs
+            no GPU for that, parses and builds each file in place of the run in ONNX Runtime: the outcome is "built",
+            "parse error" or "build error".
+        dtype: "float16" or "bfloat16": of models and inputs, as with `model.half()`; None: each model's own.
         jobs: How many worker processes; None: one for each core.
         ray: The address of a Ray cluster to use instead.
         output: The file to write; None keeps the results in memory.
@@ -71,11 +79,12 @@ def sweep(
         KeyboardInterrupt: It was interrupted; what is done is kept where there is an `output`.
     """
     workers = running.processes(jobs)
-    settings = _checked(families, names, dynamic, exporter, timeout, memory, shard)
+    settings = _checked(families, names, dynamic, exporter, timeout, memory, shard, target, dtype)
     path = None if output is None else Path(output)
     tasks, missing = _to_try(settings, families is not None)
     packages = [package for name in settings.families for package in packages_of(name)]
-    head = {"versions": files.versions(*dict.fromkeys(packages)), "settings": files.plain(settings)}
+    versions = {**files.versions(*dict.fromkeys(packages)), **building.version_of(target)}
+    head = {"versions": versions, "settings": files.plain(settings)}
     work = ModelWork(settings, _limit(memory, None if ray else workers))
     with running.done(work, tasks, head, path, jobs=workers, ray=ray, progress=progress) as done:
         rows = [results.row(task, verdict) for task in tasks if (verdict := done.verdicts[task]) is not None]
@@ -100,6 +109,8 @@ def _checked(
     timeout: float,
     memory: float | None,
     shard: str | None,
+    target: str | None,
+    dtype: str | None,
 ) -> ModelSettings:
     if dynamic not in DYNAMIC:
         raise UsageError(f"Invalid value dynamic={dynamic!r}; expected one of {', '.join(DYNAMIC)}.")
@@ -111,9 +122,13 @@ def _checked(
         raise UsageError(f"Invalid value memory={memory}; expected a number of GB above 0.")
     if shard is not None:
         _numbers(shard)
+    if dtype not in (None, *_DTYPES):
+        raise UsageError(f"Unknown dtype {dtype!r}; expected one of {', '.join(_DTYPES)}.")
+    building.checked_target(target)
     wanted = known_families() if families is None else (families,) if isinstance(families, str) else tuple(families)
     patterns = (names,) if isinstance(names, str) else tuple(names)
-    return ModelSettings(tuple(dict.fromkeys(wanted)), patterns, dynamic, exporter, float(timeout), memory, shard)
+    named = tuple(dict.fromkeys(wanted))
+    return ModelSettings(named, patterns, dynamic, exporter, float(timeout), memory, shard, target, dtype)
 
 
 def _numbers(shard: str) -> tuple[int, int]:

@@ -18,8 +18,11 @@ OUTCOMES = (
     "export error",
     "fault",
     "load error",
+    "parse error",
+    "build error",
     "run error",
     "refused",
+    "built",
     "pass",
     "left out",
 )
@@ -45,6 +48,8 @@ class ModelSettings:
     timeout: float = 300.0
     memory: float | None = None
     shard: str | None = None
+    target: str | None = None
+    dtype: str | None = None
 
 
 @dataclass
@@ -60,10 +65,12 @@ class ModelVerdict:
         missing: The operators that have none.
         nodes: How many nodes the ONNX graph has.
         notes: What opbridge noted of the capture.
+        predicted: The errors that lint finds in the file, where a target builds it.
         seconds: How long it took.
         cpu_seconds: How much of a processor it took.
         export_cpu_seconds: How much of a processor its export took; None where none ended.
-        timings: Seconds by stage: build, eager, export, load, compare.
+        timings: Seconds by stage: build, eager, export, load, compare; of a target that only builds, target in the
+            place of the last two.
         stages: Seconds of the export by its own stages: capture, plan, translate, save, verify.
     """
 
@@ -75,6 +82,7 @@ class ModelVerdict:
     missing: Sequence[str] = ()
     nodes: int | None = None
     notes: Sequence[str] = ()
+    predicted: Sequence[str] = ()
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     export_cpu_seconds: float | None = None
@@ -92,7 +100,8 @@ class ModelVerdict:
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         data = dataclasses.asdict(self)
-        data["missing"], data["notes"] = list(self.missing), list(self.notes)
+        for name in ("missing", "notes", "predicted"):
+            data[name] = list(data[name])
         for name in ("seconds", "cpu_seconds", "export_cpu_seconds"):
             data[name] = None if data[name] is None else round(data[name], 3)
         for name in ("timings", "stages"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import random
 import tempfile
@@ -20,9 +21,9 @@ from opbridge.base.wording import listed
 from opbridge.capture.dynamic_shapes import asked_dimensions, resolve
 from opbridge.capture.model_inputs import distinct, example_inputs
 from opbridge.capture.model_module import as_module
-from opbridge.coverage import words
+from opbridge.coverage import building, words
 from opbridge.coverage.models.catalogue import entries_of
-from opbridge.coverage.models.entries import Case
+from opbridge.coverage.models.entries import Case, Inputs
 from opbridge.coverage.models.exporting import EXPORTERS, Exported, Stages
 from opbridge.coverage.models.tasks import ModelSettings, ModelTask, ModelVerdict
 from opbridge.errors import MissingOperators, OpbridgeError, TranslationFault, UsageError
@@ -69,7 +70,7 @@ def _timed(verdict: ModelVerdict, stage: str) -> Iterator[None]:
 
 def _try(task: ModelTask, settings: ModelSettings, verdict: ModelVerdict) -> None:
     with _timed(verdict, "build"):
-        case = _built(task)
+        case = _built(task, settings.dtype)
     kind = _kind(case, settings.dynamic)
     shapes, others = case.dynamic_shapes.get(kind), case.others.get(kind)
     with _timed(verdict, "eager"):
@@ -82,6 +83,12 @@ def _try(task: ModelTask, settings: ModelSettings, verdict: ModelVerdict) -> Non
                 exported = _exported(settings, case, shapes, path, verdict)
         finally:
             verdict.export_cpu_seconds = time.process_time() - cpu
+        if runtime := building.builder_of(settings.target):
+            with _timed(verdict, "target"):
+                verdict.nodes = sum(1 for _ in exported.read().graph.all_nodes())
+                found = building.build(runtime, exported.path, _feeds(case, exported))
+            verdict.predicted = [words.short(each) for each in found.predicted]
+            raise _Stop(found.outcome, found.message, found.cause)
         with _timed(verdict, "load"):
             try:
                 session = exported.load()
@@ -93,14 +100,42 @@ def _try(task: ModelTask, settings: ModelSettings, verdict: ModelVerdict) -> Non
             _compare(case, others, exported, session)
 
 
-def _built(task: ModelTask) -> Case:
+def _built(task: ModelTask, dtype: str | None) -> Case:
     _seed()
     try:
         case = entries_of(task.family)[task.name].make()
     except Exception as error:  # a package raises anything
         raise _Stop("left out", f"it cannot be built: {explain(error)}", type(error).__name__) from None
     _seed()
-    return case
+    return case if dtype is None else _in(getattr(torch, dtype), case)
+
+
+def _in(dtype: torch.dtype, case: Case) -> Case:
+    """A model and its inputs, with all that is floating in one dtype, as `model.half()` has it."""
+
+    def of(inputs: Inputs) -> Inputs:
+        args, kwargs = pytree.tree_map_only(
+            torch.Tensor,
+            lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor,
+            (inputs.args, dict(inputs.kwargs)),
+        )
+        return Inputs(args, kwargs)
+
+    if not isinstance(case.model, torch.nn.Module):
+        raise _Stop("left out", f"it is no module, and has no parameters in {str(dtype).removeprefix('torch.')}")
+    others = {kind: [of(each) for each in inputs] for kind, inputs in case.others.items()}
+    return dataclasses.replace(case, model=case.model.to(dtype), example=of(case.example), others=others)
+
+
+def _feeds(case: Case, exported: Exported) -> dict[str, Any]:
+    """The example by the names of the file's inputs; empty where they do not correspond one to one."""
+    args, kwargs = caches.of_all_tokens((case.example.args, dict(case.example.kwargs)))
+    given = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+    names = [each.name for each in exported.read().graph.inputs]
+    if len(names) != len(given):
+        return {}
+    whole = {name: each for name, each in zip(names, given, strict=True) if not each.is_floating_point()}
+    return {str(name): each.detach().numpy() for name, each in whole.items() if each.layout == torch.strided}
 
 
 def _seed() -> None:
@@ -135,7 +170,7 @@ def _run_eagerly(case: Case, others: Any) -> None:
 def _exported(settings: ModelSettings, case: Case, shapes: Any, path: Path, verdict: ModelVerdict) -> Exported:
     export = EXPORTERS[settings.exporter]
     try:
-        exported = export(case.model, case.example, shapes, path, Stages(verdict.stages))
+        exported = export(case.model, case.example, shapes, path, Stages(verdict.stages), settings.target)
     except MissingOperators as error:
         verdict.missing = [row.operator for row in error.plan.missing]
         raise _Stop("refused", str(error), words.cause(error)) from None

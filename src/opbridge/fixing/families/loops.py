@@ -59,6 +59,18 @@ def unrolled(site: Site) -> str:
     return f"unrolled the {runs} iterations of the Loop"
 
 
+@repair("loop-condition")
+def with_a_condition(site: Site) -> str:
+    """The Loop has the condition that it is without: one that is true."""
+    node, step = site.node, site.step()
+    true = step.number(True, ir.DataType.BOOL)
+    site.put_before(step)
+    if len(node.inputs) < 2:
+        node.resize_inputs(2)
+    node.replace_input_with(1, true)
+    return "gave the Loop a condition"
+
+
 def _copied(step: Step, node: ir.Node, known: dict[ir.Value, ir.Value | None]) -> None:
     """A node of the body with what its inputs are in this run."""
     given = [None if each is None else known.get(each, each) for each in node.inputs]

@@ -17,7 +17,10 @@ _WITH_BODIES = ("If", "Loop", "Scan", "SequenceMap")
 """Operators that others are defined by, and that are no gain where the target lacks them too."""
 
 
-@repair("missing-operator", "no-kernel", "not-in-onnx", "unsupported-revision", "unsupported-rank")
+@repair(
+    *("missing-operator", "no-kernel", "not-in-onnx", "unsupported-revision", "unsupported-rank"),
+    *("attention-kernel", "attention-shapes"),
+)
 def in_other_operators(site: Site) -> str:
     """Others are put in its place, in the forms of the model's opset."""
     operator = site.node.op_type

@@ -54,7 +54,7 @@ def obstacle() -> str:
     return running.obstacle()
 
 
-def built(model: bytes, feeds: Mapping[str, Any]) -> tuple[str, str]:
+def built(model: str | bytes, feeds: Mapping[str, Any]) -> tuple[str, str]:
     """How far a model gets, for all architectures; see `opbridge.runtimes.known.built`."""
     from opbridge.runtimes.tensorrt_rtx.building import attempt
     from opbridge.runtimes.tensorrt_rtx.refusals import explained
