@@ -16,6 +16,7 @@ from opbridge.errors import ModelFileError, UsageError
 from opbridge.onnx import reading
 from opbridge.reports.report import reporting
 from opbridge.rules import (
+    of_early_sizes,
     of_empty,
     of_facts,
     of_fusions,
@@ -95,7 +96,14 @@ _LONGEST_TEXT = 10_000
 
 _OWN: tuple[type[Rule], ...] = (OpsetRange, DynamicInputs, NeedsRanges, LocalFunction, ValueType, Float16Activation)
 _OF_FACTS = (*of_facts.RULES, *of_empty.RULES, *of_schemas.FACT_RULES, *of_reports.FACT_RULES)
-_PATTERNS = (*of_patterns.RULES, *of_reports.RULES, *of_sizes.RULES, *of_fusions.RULES, *of_kernels.RULES)
+_PATTERNS = (
+    *of_patterns.RULES,
+    *of_reports.RULES,
+    *of_sizes.RULES,
+    *of_early_sizes.RULES,
+    *of_fusions.RULES,
+    *of_kernels.RULES,
+)
 _OF_MODELS = (*of_schemas.MODEL_RULES, *of_models.RULES)
 _OF_NODES = (*of_schemas.RULES, *of_shapes.RULES, *of_numbers.RULES, *_PATTERNS)
 

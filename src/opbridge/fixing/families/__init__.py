@@ -5,6 +5,7 @@ bounds         inputs that a target has to know: Clip, Pad, NonZero
 branches       an If that shapes decide
 columns        Col2Im
 deforming      DeformConv, and the kernel of it that comes with opbridge
+early_sizes    sizes computed from the values of floating-point inputs
 einsum         Einsum
 flat           convolutions over one dimension
 folding        what depends on constants alone
@@ -39,6 +40,7 @@ from opbridge.fixing.families import (
     branches,
     columns,
     deforming,
+    early_sizes,
     einsum,
     flat,
     folding,
@@ -73,6 +75,7 @@ __all__ = [
     "branches",
     "columns",
     "deforming",
+    "early_sizes",
     "einsum",
     "flat",
     "folding",

@@ -1,0 +1,59 @@
+"""Models whose operators TensorRT-RTX lacks: exported for it, they are built, and give what PyTorch gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch.export import Dim
+
+import opbridge
+from opbridge.runtimes import tensorrt_rtx
+
+pytestmark = [
+    pytest.mark.skipif(not tensorrt_rtx.version(), reason=f"tensorrt-rtx is not installed: {tensorrt_rtx.INSTALL}"),
+    pytest.mark.slow,
+]
+
+B = {0: Dim("b")}
+
+
+class _Of(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+def built(function: Callable[..., Any], *args: Any, dynamic: Any = None, **given: Any) -> Mapping[str, int]:
+    """Exports a function, verified, and builds the file; gives how many nodes of each operator it has."""
+    from opbridge.runtimes.tensorrt_rtx.building import attempt
+    from opbridge.runtimes.tensorrt_rtx.refusals import explained
+
+    model = function if isinstance(function, torch.nn.Module) else _Of(function)
+    program = opbridge.export(model, args, dynamic_shapes=dynamic, target="tensorrt-rtx", **given)
+    assert program.verification is not None and program.verification.ok
+    content = program.to_bytes()
+    found = attempt(content)
+    assert found.stage == "built", explained(found.complaints, content)
+    counts: dict[str, int] = {}
+    for node in program.model.graph:
+        counts[node.op_type] = counts.get(node.op_type, 0) + 1
+    return counts
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 4)])
+@pytest.mark.parametrize("ranged", [False, True])
+def test_argmax(shape, ranged):
+    x = torch.randn(shape)
+    built((lambda x: torch.arange(x.argmax().item() + 1)) if ranged else (lambda x: (x.argmax(), x.argmin(-1))), x)
+
+
+def test_a_size_counted_in_a_mask():
+    built(lambda x, m: x[:, : m.sum(1).max().item() + 1], torch.rand(3, 4), torch.rand(3, 4) > 0.5)
+    built(lambda x: x.repeat(int(x.amax().item() * 3) + 1, 1), torch.rand(3, 4), dynamic=(B,))
+    built(lambda x: x.reshape(-1).topk(int((x > 0.5).sum().item())).values, torch.rand(3, 4))
