@@ -57,3 +57,37 @@ def test_a_size_counted_in_a_mask():
     built(lambda x, m: x[:, : m.sum(1).max().item() + 1], torch.rand(3, 4), torch.rand(3, 4) > 0.5)
     built(lambda x: x.repeat(int(x.amax().item() * 3) + 1, 1), torch.rand(3, 4), dynamic=(B,))
     built(lambda x: x.reshape(-1).topk(int((x > 0.5).sum().item())).values, torch.rand(3, 4))
+
+
+X, I, S = torch.randn(6, 4), torch.tensor([0, 2, 2, 5, -1]), torch.randn(5, 4)
+PLACES = torch.randint(0, 6, (5, 4))
+
+
+@pytest.mark.parametrize("reduction", ["sum", "amax", "amin", "prod", "mean"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_scatter_reduce(reduction, dtype):
+    x, s = (X.mul(9).to(dtype), S.mul(9).to(dtype))
+    counts = built(lambda x, i, s: x.scatter_reduce(0, i, s, reduction), x, PLACES, s)
+    assert "Loop" not in counts
+
+
+def test_updates_of_places_that_repeat():
+    counts = [
+        built(lambda x, i, s: x.index_add(0, i, s), X, I.abs(), S),
+        built(lambda x, i, s: x.index_put((i,), s, accumulate=True), X, I, S),
+        built(
+            lambda x, i, s: x.scatter_add(1, i, s),
+            torch.randn(2, 6, 3),
+            torch.randint(0, 6, (2, 5, 3)),
+            torch.ones(2, 5, 3),
+        ),
+    ]
+    assert not any("Loop" in each for each in counts)
+
+
+def test_messages_of_a_graph_of_any_size():
+    edges = torch.randint(0, 6, (2, 9))
+    counts = built(
+        lambda x, e: torch.zeros_like(x).index_add(0, e[1], x[e[0]]), X, edges, dynamic=({0: Dim("n")}, {1: Dim("e")})
+    )
+    assert counts["Loop"] == 1

@@ -4,6 +4,7 @@ bits           Bitwise operators and BitShift
 bounds         inputs that a target has to know: Clip, Pad, NonZero
 branches       an If that shapes decide
 columns        Col2Im
+combining      ScatterElements and ScatterND with a reduction, in few elements
 deforming      DeformConv, and the kernel of it that comes with opbridge
 early_sizes    sizes computed from the values of floating-point inputs
 einsum         Einsum
@@ -12,7 +13,7 @@ folding        what depends on constants alone
 fusions        what an optimiser makes of a model
 gathering      Gather of one element, Pad by Gather
 kernels        forms that a kernel computes wrongly
-loops          Loops that run a known number of times
+loops          Loops that run a known number of times, or have no condition
 masked         rows that are masked as a whole, and GatherElements of smaller indices
 names          names, initializers, inputs that are outputs
 older          operators in other operators: those that they were before, or that ONNX defines them by
@@ -39,6 +40,7 @@ from opbridge.fixing.families import (
     bounds,
     branches,
     columns,
+    combining,
     deforming,
     early_sizes,
     einsum,
@@ -74,6 +76,7 @@ __all__ = [
     "bounds",
     "branches",
     "columns",
+    "combining",
     "deforming",
     "early_sizes",
     "einsum",
