@@ -59,7 +59,7 @@ def test_a_size_counted_in_a_mask():
     built(lambda x: x.reshape(-1).topk(int((x > 0.5).sum().item())).values, torch.rand(3, 4))
 
 
-X, I, S = torch.randn(6, 4), torch.tensor([0, 2, 2, 5, -1]), torch.randn(5, 4)
+X, WHERE, S = torch.randn(6, 4), torch.tensor([0, 2, 2, 5, -1]), torch.randn(5, 4)
 PLACES = torch.randint(0, 6, (5, 4))
 
 
@@ -73,8 +73,8 @@ def test_scatter_reduce(reduction, dtype):
 
 def test_updates_of_places_that_repeat():
     counts = [
-        built(lambda x, i, s: x.index_add(0, i, s), X, I.abs(), S),
-        built(lambda x, i, s: x.index_put((i,), s, accumulate=True), X, I, S),
+        built(lambda x, i, s: x.index_add(0, i, s), X, WHERE.abs(), S),
+        built(lambda x, i, s: x.index_put((i,), s, accumulate=True), X, WHERE, S),
         built(
             lambda x, i, s: x.scatter_add(1, i, s),
             torch.randn(2, 6, 3),
@@ -91,3 +91,51 @@ def test_messages_of_a_graph_of_any_size():
         lambda x, e: torch.zeros_like(x).index_add(0, e[1], x[e[0]]), X, edges, dynamic=({0: Dim("n")}, {1: Dim("e")})
     )
     assert counts["Loop"] == 1
+
+
+class _Deformed(torch.nn.Module):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        from torchvision.ops import DeformConv2d
+
+        self.layer = DeformConv2d(4, 6, 3, padding=1, **settings)
+
+    def forward(self, x: Any, offset: Any, mask: Any) -> Any:
+        return self.layer(x, offset, mask)
+
+
+def test_deformable_convolution():
+    sizes = {0: Dim("b"), 2: Dim("h"), 3: Dim("w")}
+    x, offset, mask = torch.randn(2, 4, 8, 9), torch.randn(2, 18, 8, 9), torch.rand(2, 9, 8, 9)
+    built(_Deformed(), x, offset, mask, dynamic=(sizes, sizes, sizes))
+    built(_Deformed(groups=2, stride=2), x, torch.randn(2, 36, 4, 5), torch.rand(2, 18, 4, 5))
+
+
+@pytest.mark.parametrize("ratio", [2, -1])
+@pytest.mark.parametrize("aligned", [False, True])
+def test_roi_align(ratio, aligned):
+    from torchvision.ops import roi_align
+
+    boxes = torch.tensor([[0, 0.0, 4, 5], [2.0, 1, 7.5, 6.0], [-1, -1, 20, 20], [3, 3, 3, 3]])
+    built(
+        lambda x, b: roi_align(x, [b], (3, 2), 0.5, ratio, aligned),
+        torch.randn(1, 4, 8, 9),
+        boxes,
+        dynamic=({2: Dim("h"), 3: Dim("w")}, {0: Dim("n")}),
+    )
+
+
+def test_fourier_transforms():
+    window = torch.hann_window(16)
+    built(lambda x: torch.fft.fft(x).abs(), torch.randn(3, 16), dynamic=({1: Dim("n")},))
+    built(lambda x: torch.fft.irfft(torch.fft.rfft(x) * 2, n=15), torch.randn(3, 15), dynamic=(B,))
+    built(lambda x: torch.fft.fft2(x).abs(), torch.randn(3, 8, 6))
+    sizes = {0: Dim("b"), 1: Dim("t", min=17)}
+    built(
+        lambda x: torch.stft(x, 16, 4, window=window, return_complex=True).abs(), torch.randn(2, 90), dynamic=(sizes,)
+    )
+
+
+def test_elements_of_a_mask():
+    built(lambda x: x[x[:, 0] > 0], torch.randn(6, 4), dynamic=(B,))
+    built(lambda x: (x.nonzero(), x.masked_select(x > 0)), torch.randint(-1, 2, (2, 3, 4)))

@@ -18,10 +18,12 @@ masked         rows that are masked as a whole, and GatherElements of smaller in
 names          names, initializers, inputs that are outputs
 older          operators in other operators: those that they were before, or that ONNX defines them by
 outputs        GRU, LSTM and RNN that leave out outputs
+places         NonZero
 pooling        MaxPool with places
 quantization   zero points, and constants that are quantised
 ranking        TopK of many elements
 reducing       ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp, ReduceSumSquare
+regions        RoiAlign
 reported       what people report
 resampling     Resize
 running        CumSum
@@ -54,10 +56,12 @@ from opbridge.fixing.families import (
     names,
     older,
     outputs,
+    places,
     pooling,
     quantization,
     ranking,
     reducing,
+    regions,
     reported,
     resampling,
     running,
@@ -90,10 +94,12 @@ __all__ = [
     "names",
     "older",
     "outputs",
+    "places",
     "pooling",
     "quantization",
     "ranking",
     "reducing",
+    "regions",
     "reported",
     "resampling",
     "running",
