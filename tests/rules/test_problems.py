@@ -6,11 +6,18 @@ import re
 
 import pytest
 from helpers.problems import LEFT_OUT, PROBLEMS, counts
+from helpers.problems.of_tensorrt import PROBLEMS as OF_TENSORRT
 
 import opbridge
+from opbridge.onnx import serialize
 from opbridge.rules import catalogue
+from opbridge.runtimes import tensorrt_rtx
+from opbridge.targets import find_target
 
 IDENTIFIERS = [each.identifier for each in PROBLEMS]
+STILL_REFUSED = ("T16",)
+"""NonMaxSuppression has no kernel in TensorRT-RTX."""
+
 REPAIRABLE = [pytest.param(each, id=each.identifier) for each in PROBLEMS if each.repairable]
 
 
@@ -25,6 +32,37 @@ def test_a_model_beside_it_has_no_error(problem):
     for clean in problem.clean:
         findings = opbridge.lint(clean.SerializeToString(), problem.target)
         assert not [each for each in findings if each.severity == "error" or each.rule == problem.rule]
+
+
+@pytest.mark.parametrize("problem", [each for each in PROBLEMS if each.until], ids=lambda each: each.identifier)
+def test_what_is_known_of_older_releases_is_a_warning_for_newer_ones(problem):
+    name = problem.target.partition(":")[0]
+    versions = find_target(name).versions
+    last = versions.index(problem.until)
+
+    def severities(version):
+        found = opbridge.lint(problem.model.SerializeToString(), f"{name}:{version}")
+        return {each.severity for each in found if each.rule == problem.rule}
+
+    assert severities(versions[last]) == {"error"}
+    assert all(severities(each) == {"warning"} for each in versions[last + 1 :])
+
+
+@pytest.mark.skipif(not tensorrt_rtx.version(), reason=f"tensorrt-rtx is not installed: {tensorrt_rtx.INSTALL}")
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", OF_TENSORRT, ids=lambda each: each.identifier)
+def test_tensorrt_rtx_refuses_what_lint_says_before_the_repair_only(problem):
+    from opbridge.runtimes.tensorrt_rtx.building import attempt
+
+    content = problem.model.SerializeToString()
+    assert attempt(content).stage == (problem.refused_by_rtx or "built")
+    errors = {each.rule for each in opbridge.lint(content, "tensorrt-rtx") if each.severity == "error"}
+    # ONNX itself has no updates of another type than the data's.
+    assert bool(errors - ({"mixed-types"} if not problem.refused_by_rtx else set())) == bool(problem.refused_by_rtx)
+    fixed = opbridge.fix(content, "tensorrt-rtx")
+    if problem.identifier not in STILL_REFUSED:
+        assert attempt(serialize.to_bytes(fixed.model)).stage == "built"
+    assert bool([each for each in fixed.left if each.severity == "error"]) == (problem.identifier in STILL_REFUSED)
 
 
 @pytest.mark.slow

@@ -13,13 +13,16 @@ from opbridge.onnx.shapes import Sizes
 from opbridge.rules.looking import Looked, name_of, type_name
 from opbridge.rules.signs import is_never_negative
 
-__all__ = ["ENDS", "LARGER", "NEGATIVE", "OUTER", "SIGNED", "conditions", "holds"]
+__all__ = ["CONDITION", "ENDS", "LARGER", "NEGATIVE", "OUTER", "SIGNED", "conditions", "holds"]
 
 ENDS = ("it reads an input of the model that is a sequence", "it gives an output of the model that is a sequence")
 """Conditions on the model's inputs and outputs, which programs that run it may be unable to pass."""
 
 OUTER = "a body reads what stands outside of it"
 """A condition on a node with bodies, as Scan and Loop."""
+
+CONDITION = "the body reads the condition"
+"""A condition on a Loop, whose body gets its condition and may pass it on."""
 
 LARGER = "it makes a dimension larger"
 """A condition on a node that resizes."""
@@ -46,6 +49,8 @@ def holds(condition: str, node: ir.Node, looked: Looked) -> bool:
         return name in _ends(node)
     if kind == "outer":
         return _reads_outer_values(node)
+    if kind == "read condition":
+        return _reads_condition(node)
     if kind == "count":
         return str(len(node.inputs)) == value
     if kind == "opset":
@@ -102,6 +107,8 @@ def _parsed(condition: str) -> tuple[str, str, str]:
         return "end", condition, ""
     if condition == OUTER:
         return "outer", "", ""
+    if condition == CONDITION:
+        return "read condition", "", ""
     if condition == LARGER:
         return "larger", "", ""
     if condition.endswith(NEGATIVE):
@@ -150,6 +157,8 @@ def conditions(node: ir.Node, looked: Looked) -> Iterator[str]:
     yield f"of opset {schema.since}"
     if _reads_outer_values(node):
         yield OUTER
+    if _reads_condition(node):
+        yield CONDITION
     if _is_enlarged(node, looked):
         yield LARGER
     for name in schema.attributes:
@@ -235,6 +244,15 @@ def _ends(node: ir.Node) -> Iterator[str]:
 def _reads_outer_values(node: ir.Node) -> bool:
     """Whether a node in one of its bodies, at any depth, reads a value that stands outside of the body."""
     return any(_outer_values(body) for each in node.attributes.values() for body in _bodies(each))
+
+
+def _reads_condition(node: ir.Node) -> bool:
+    """Whether the body of a Loop reads its condition, were it only to pass it on."""
+    body = next((each for attribute in node.attributes.values() for each in _bodies(attribute)), None)
+    if node.op_type != "Loop" or body is None or len(body.inputs) < 2:
+        return False
+    given = body.inputs[1]
+    return bool(given.uses()) or given in body.outputs
 
 
 def _outer_values(body: ir.Graph) -> set[ir.Value]:

@@ -18,6 +18,7 @@ from opbridge.reports.report import reporting
 from opbridge.rules import (
     of_attention,
     of_constants,
+    of_early_sizes,
     of_empty,
     of_facts,
     of_fusions,
@@ -101,6 +102,7 @@ _PATTERNS = (
     *of_patterns.RULES,
     *of_reports.RULES,
     *of_sizes.RULES,
+    *of_early_sizes.RULES,
     *of_fusions.RULES,
     *of_kernels.RULES,
     *of_attention.RULES,

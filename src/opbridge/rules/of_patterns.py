@@ -89,24 +89,6 @@ class ConstantCondition(NodeRule):
             yield Hit("The condition of the If is computed from constants alone.", node)
 
 
-class LoopCondition(NodeRule):
-    """A Loop without a condition, whose body reads the one that ONNX passes to it all the same."""
-
-    identifier = "loop-condition"
-    title = "A Loop without a condition, whose body reads it"
-    why = "The target does not pass a condition to the body that the Loop does not have, and rejects the model."
-    remedy = "Give the Loop a condition that is true."
-    operators = frozenset({"Loop"})
-
-    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        if len(node.inputs) > 1 and node.inputs[1] is not None:
-            return
-        for body in bodies(node):
-            condition = body.inputs[1] if len(body.inputs) > 1 else None
-            if condition is not None and (condition.uses() or condition.is_graph_output()):
-                yield Hit(f"The Loop has no condition, and its body reads '{condition.name}'.", node)
-
-
 class MixedPow(NodeRule):
     """A Pow whose exponent has another type than its base, which ONNX allows."""
 
@@ -228,7 +210,6 @@ RULES: tuple[type[NodeRule], ...] = (
     BranchNames,
     UnmadeBodyOutput,
     ConstantCondition,
-    LoopCondition,
     MixedPow,
     ShapeOfData,
     SizeOfData,

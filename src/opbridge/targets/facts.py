@@ -289,7 +289,8 @@ class Form(Fact):
             "X is empty", "axes is not empty" and "axes has length 2" of an input, "roi is given", "axes is computed"
             (and no constant), "axis is not dimension 1" and "axis counts from the end", "Y is used", "Y has no name"
             and "Y comes out empty" of an output, "of opset 21" of the form of the operator, "1 inputs" of their
-            number, "A may be negative" of a floating input of a comparison, "it makes a dimension larger" of Resize.
+            number, "A may be negative" of a floating input of a comparison, "it makes a dimension larger" of Resize,
+            "the body reads the condition" of Loop.
     """
 
     needs = ("operators", "form")

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from helpers.problems.problem import Problem, model
 
 __all__ = ["PROBLEMS"]
+
+_UNTIL = {"S15": "8.6", **dict.fromkeys(("T1", "T9", "T11", "T21", "T30"), "10.1")}
+"""The newest release of TensorRT that a report is known for, where TensorRT-RTX builds the model."""
+
+_REFUSED_BY_RTX = {
+    **dict.fromkeys(("T5", "T8", "T15", "T34", "S15", "S16b"), "parse"),
+    **dict.fromkeys(("T3", "T16"), "build"),
+}
+"""Where TensorRT-RTX 1.7.1 refuses a model; it builds the others."""
 
 I64, F32, F16 = np.int64, np.float32, np.float16
 
@@ -64,7 +75,7 @@ _INDEXED = (
     " p = Mul (q, k) y = ReduceSum <keepdims = 0> (p, last) }"
 )
 
-PROBLEMS = (
+_REPORTED = (
     Problem(
         "T1", "If whose branches give shapes [2] and [1]", "tensorrt:10.1", "branch-shapes",
         model(_branches(_DECIDED, _SLICED), constants={**_BOUNDS, "first": I64(0)}),
@@ -322,3 +333,10 @@ PROBLEMS = (
         repairable=True, kind="model",
     ),
 )  # fmt: skip
+
+PROBLEMS = tuple(
+    dataclasses.replace(
+        each, until=_UNTIL.get(each.identifier, ""), refused_by_rtx=_REFUSED_BY_RTX.get(each.identifier, "")
+    )
+    for each in _REPORTED
+)

@@ -25,6 +25,8 @@ class Problem:
         model: A model that has it.
         clean: Models of the same operators that the target takes.
         repairable: Whether `opbridge fix` has to repair it.
+        until: The newest release of the target for which it is known; "": it is known to the newest.
+        refused_by_rtx: Where TensorRT-RTX 1.7.1 refuses the model, "parse" or "build"; "": it builds it.
         kind: "limit" of the target, "fault" of a release, or "model" that is wrong or unusual itself.
     """
 
@@ -36,6 +38,8 @@ class Problem:
     clean: tuple[onnx.ModelProto, ...]
     repairable: bool = False
     kind: str = "limit"
+    until: str = ""
+    refused_by_rtx: str = ""
 
 
 def model(

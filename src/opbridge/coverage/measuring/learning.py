@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from opbridge.rules.forms import ENDS, LARGER, NEGATIVE, OUTER, conditions
+from opbridge.rules.forms import CONDITION, ENDS, LARGER, NEGATIVE, OUTER, conditions
 from opbridge.rules.looking import Looked, name_of
 
 __all__ = ["Example", "Learnt", "examples_of", "learn"]
@@ -393,7 +393,7 @@ def _score(candidate: _Candidate, names: set[str], said: Mapping[str, str]) -> t
 def _cost(condition: str) -> float:
     if _is_opset(condition):
         return _COST["opset"]
-    if condition in (OUTER, LARGER) or condition in ENDS or condition.endswith(NEGATIVE):
+    if condition in (OUTER, LARGER, CONDITION) or condition in ENDS or condition.endswith(NEGATIVE):
         return _COST["given"]
     if condition.endswith(" inputs"):
         return _COST["count"]

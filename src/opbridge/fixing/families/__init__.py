@@ -4,22 +4,26 @@ bits           Bitwise operators and BitShift
 bounds         inputs that a target has to know: Clip, Pad, NonZero
 branches       an If that shapes decide
 columns        Col2Im
+combining      ScatterElements and ScatterND with a reduction, in few elements
 deforming      DeformConv, and the kernel of it that comes with opbridge
+early_sizes    sizes computed from the values of floating-point inputs
 einsum         Einsum
 flat           convolutions over one dimension
 folding        what depends on constants alone
 fusions        what an optimiser makes of a model
 gathering      Gather of one element, Pad by Gather
 kernels        forms that a kernel computes wrongly
-loops          Loops that run a known number of times
+loops          Loops that run a known number of times, or have no condition
 masked         rows that are masked as a whole, and GatherElements of smaller indices
 names          names, initializers, inputs that are outputs
 older          operators in other operators: those that they were before, or that ONNX defines them by
 outputs        GRU, LSTM and RNN that leave out outputs
+places         NonZero
 pooling        MaxPool with places
 quantization   zero points, and constants that are quantised
 ranking        TopK of many elements
 reducing       ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp, ReduceSumSquare
+regions        RoiAlign
 reported       what people report
 resampling     Resize
 running        CumSum
@@ -38,7 +42,9 @@ from opbridge.fixing.families import (
     bounds,
     branches,
     columns,
+    combining,
     deforming,
+    early_sizes,
     einsum,
     flat,
     folding,
@@ -50,10 +56,12 @@ from opbridge.fixing.families import (
     names,
     older,
     outputs,
+    places,
     pooling,
     quantization,
     ranking,
     reducing,
+    regions,
     reported,
     resampling,
     running,
@@ -72,7 +80,9 @@ __all__ = [
     "bounds",
     "branches",
     "columns",
+    "combining",
     "deforming",
+    "early_sizes",
     "einsum",
     "flat",
     "folding",
@@ -84,10 +94,12 @@ __all__ = [
     "names",
     "older",
     "outputs",
+    "places",
     "pooling",
     "quantization",
     "ranking",
     "reducing",
+    "regions",
     "reported",
     "resampling",
     "running",

@@ -1,4 +1,4 @@
-"""Loops that run a known number of times, written out."""
+"""Loops that run a known number of times, written out; Loops without a condition."""
 
 from __future__ import annotations
 
@@ -59,16 +59,19 @@ def unrolled(site: Site) -> str:
     return f"unrolled the {runs} iterations of the Loop"
 
 
-@repair("loop-condition")
+@repair("unsupported-form", operators=["Loop"])
 def with_a_condition(site: Site) -> str:
-    """The Loop has the condition that it is without: one that is true."""
-    node, step = site.node, site.step()
+    """The condition that is left out is true."""
+    node = site.node
+    if len(node.inputs) > 1 and node.inputs[1] is not None:
+        raise Refused("of this form")
+    step = site.step()
     true = step.number(True, ir.DataType.BOOL)
     site.put_before(step)
     if len(node.inputs) < 2:
         node.resize_inputs(2)
     node.replace_input_with(1, true)
-    return "gave the Loop a condition"
+    return "set the condition of Loop to true"
 
 
 def _copied(step: Step, node: ir.Node, known: dict[ir.Value, ir.Value | None]) -> None:

@@ -1,4 +1,4 @@
-"""TopK of more elements than a target takes, in parts; and TopK that need not sort them."""
+"""TopK of more elements than a target takes, in parts; TopK that need not sort them; ArgMax of one dimension."""
 
 from __future__ import annotations
 
@@ -77,3 +77,16 @@ def _filled(step: Step, number: float, like: ir.Value) -> ir.Value:
     made: ir.Value = step.emit("Expand", step.number(number), step.emit("Shape", like))
     step.types.set(made, onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, step.shape(like)))
     return made
+
+
+@repair("unsupported-form", operators=["ArgMax", "ArgMin"])
+def along_the_last_of_two(site: Site) -> str:
+    """The only dimension becomes the last one of two."""
+    step = site.step()
+    if step.rank() != 1:
+        raise Refused("of this form")
+    settings = {name: each.value for name, each in site.node.attributes.items()}
+    given = step.unsqueezed(step.data, [0])
+    place = step.emit(site.node.op_type, given, **{**settings, "axis": 1, "keepdims": 1})
+    site.put(step, step.squeezed(place, [0] if step.get("keepdims", 1) else [0, 1]))
+    return f"put the dimension of {site.node.op_type} beside another of size 1"
