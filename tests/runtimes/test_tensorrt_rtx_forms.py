@@ -139,3 +139,19 @@ def test_fourier_transforms():
 def test_elements_of_a_mask():
     built(lambda x: x[x[:, 0] > 0], torch.randn(6, 4), dynamic=(B,))
     built(lambda x: (x.nonzero(), x.masked_select(x > 0)), torch.randint(-1, 2, (2, 3, 4)))
+
+
+def test_fix_builds_before_and_after(tmp_path, capsys):
+    import onnx
+
+    from opbridge.cli import main
+
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (int64[1, n] y) { y = NonZero (x) }'
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    assert main(["fix", str(path), "--target", "tensorrt-rtx"]) == 0
+    assert "builds the model, and rejected the original." in capsys.readouterr().out
+    text = text.replace("NonZero", "Det").replace("float[4]", "float[4, 4]").replace("int64[1, n]", "float")
+    onnx.save(onnx.parser.parse_model(text), path)
+    assert main(["fix", str(path), "--target", "tensorrt-rtx"]) == 1
+    assert "rejects the model. " in capsys.readouterr().out

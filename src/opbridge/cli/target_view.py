@@ -146,6 +146,8 @@ def print_fixed(console: Console, fixed: Fixed, diff: str) -> None:
         print_findings(console, fixed.left, repaired=True)
         print_plain(console, "")
     console.print(Text(fixed.summary(), "bold"), soft_wrap=not console.is_terminal)
+    if fixed.engines is not None:
+        print_plain(console, fixed.engines.summary())
     if fixed.path:
         written = "Written" if fixed.changes else "Copied without changes"
         console.print(Text(f"{written}: {fixed.path}"), soft_wrap=not console.is_terminal)

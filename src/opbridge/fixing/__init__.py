@@ -8,6 +8,7 @@ attempts.py      a file, again and again without the repairs that fail
 repairing.py     a model, round after round
 site.py          the place of a finding: what repairs look at and build with
 families/        the repairs, one file a family
+engines.py       both models, built by TensorRT-RTX
 evaluator.py     the original by ONNX's reference evaluator
 """
 

@@ -20,6 +20,7 @@ from opbridge.base.wording import counted, within
 from opbridge.errors import FixError, OpbridgeError, UsageError
 from opbridge.fixing.attempts import Attempts
 from opbridge.fixing.cut_out import cut_out, has_provided
+from opbridge.fixing.engines import Engines, built
 from opbridge.fixing.evaluator import compare_with_evaluator
 from opbridge.fixing.repairing import Change
 from opbridge.onnx import damage, reading, serialize
@@ -50,6 +51,7 @@ class Fixed:
         undone: The repairs that failed, or that changed the results, with what came of them. They are not in the model.
         refused: Why ONNX Runtime does not load the model, where nothing was found in it; "": it does, or other findings
             say why.
+        engines: Whether TensorRT-RTX builds the original and the model; None where it is no target, or not installed.
     """
 
     model: ir.Model
@@ -59,6 +61,12 @@ class Fixed:
     path: str = ""
     undone: Sequence[tuple[Change, str]] = ()
     refused: str = ""
+    engines: Engines | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether no errors remain, and TensorRT-RTX builds the model where it was asked."""
+        return self.left.ok and not (self.engines is not None and self.engines.after)
 
     def summary(self) -> str:
         """What was done, in one paragraph."""
@@ -81,12 +89,13 @@ class Fixed:
         """The result as plain data."""
         found = self.comparison
         return {
-            "ok": self.left.ok,
+            "ok": self.ok,
             "path": self.path,
             "changes": [{"done": each.done, **each.finding.document()} for each in self.changes],
             "runs": 0 if found is None else len(found.runs),
             "largest_difference": None if found is None else found.largest,
             "refused": self.refused,
+            "engines": None if self.engines is None else self.engines.document(),
             "undone": [{"done": each.done, "why": why, **each.finding.document()} for each, why in self.undone],
             "left": self.left.document(),
         }
@@ -130,6 +139,8 @@ def fix(
     checked, label = checked_model(model)
     with reporting(report, "fix", label) as told:
         fixed = _fixed(checked, label, targets, output, chosen, select, inputs)
+        engines = built(targets, checked, fixed.model if fixed.changes else None)
+        fixed = dataclasses.replace(fixed, engines=engines)
         told.fixed = fixed.document()
         fixed.left.tell(told, fixed.model)
     return fixed

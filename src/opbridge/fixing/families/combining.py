@@ -107,12 +107,12 @@ def _of_slices(
     spread = step.emit("Reshape", updates, [1, count, inner])
     wanted = step.number(np.arange(outer).reshape(-1, 1, 1))
     made = _combined(step, flat, index, wanted, spread, 1, reduction)
-    return step.emit("Reshape", made, sizes)  # type: ignore[no-any-return]
+    return step.emit("Reshape", made, sizes)
 
 
 def _counted_from_the_front(step: Step, index: ir.Value, size: int) -> ir.Value:
     whole = step.cast(index, _Dtype.INT64)
-    return step.emit("Where", step.emit("Less", whole, [0]), step.emit("Add", whole, [size]), whole)  # type: ignore[no-any-return]
+    return step.emit("Where", step.emit("Less", whole, [0]), step.emit("Add", whole, [size]), whole)
 
 
 def _combined(
@@ -122,7 +122,7 @@ def _combined(
     operator, reducing = _REDUCTIONS[reduction]
     nothing = step.number(_nothing(reduction, step.dtype(data)), step.dtype(data))
     chosen = step.emit("Where", step.emit("Equal", index, wanted), updates, nothing)
-    return step.emit(operator, data, step.reduced(reducing, chosen, [axis], keepdims=0))  # type: ignore[no-any-return]
+    return step.emit(operator, data, step.reduced(reducing, chosen, [axis], keepdims=0))
 
 
 def _nothing(reduction: str, dtype: ir.DataType) -> Any:

@@ -64,4 +64,4 @@ def _through(step: Step, value: ir.Value) -> ir.Value:
     rank = step.rank(value)
     axes = [rank, rank + 1] if rank == 0 else [rank]  # TopK of one dimension is refused
     found, _ = step.emit("TopK", step.unsqueezed(value, axes), [1], outputs=2, axis=-1)
-    return step.squeezed(found, axes)  # type: ignore[no-any-return]
+    return step.squeezed(found, axes)

@@ -159,7 +159,7 @@ def _sampled(step: Step, data: ir.Value, images: ir.Value, axes: list[_Axis], ce
     else:
         number = step.emit("Max", step.emit("Mul", rows.own, columns.own), one)
         mean = step.emit("Div", step.reduced("ReduceSum", split, [2, 4], keepdims=0), step.unsqueezed(number, [2, 3]))
-    return step.emit("Transpose", mean, perm=[0, 3, 1, 2])  # type: ignore[no-any-return]
+    return step.emit("Transpose", mean, perm=[0, 3, 1, 2])
 
 
 def _row(size: int | ir.Value) -> list[int] | ir.Value:
