@@ -200,3 +200,14 @@ def test_a_large_weight_is_looked_through_in_parts(tmp_path, placed, said):
     onnx.save(model, tmp_path / "beside.onnx", save_as_external_data=True, location="weights")
     for found in (opbridge.lint(whole), opbridge.lint(tmp_path / "beside.onnx")):
         assert [each.message for each in found] == ([f"The weight 'w' contains {said}."] if said else [])
+
+
+@pytest.mark.parametrize("value", ["text", 3])
+def test_a_constant_whose_value_is_no_tensor(value):
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 18]> g (float[4] x) => (float[2, 2] y)
+        { s = Constant <value = int64[2] {2, 2}> () y = Reshape (x, s) }"""
+    )
+    del model.graph.node[0].attribute[:]
+    model.graph.node[0].attribute.append(onnx.helper.make_attribute("value", value))
+    assert not opbridge.lint(model.SerializeToString(), "tensorrt-rtx").ok

@@ -249,7 +249,9 @@ def readable(tensor: Any) -> np.ndarray | None:
 def _of_constant(node: ir.Node) -> Any:
     for name in ("value", "value_int", "value_ints", "value_float", "value_floats"):
         if (attribute := node.attributes.get(name)) is not None:
-            return attribute.value if name == "value" else ir.tensor(np.asarray(attribute.value))
+            if name != "value":
+                return ir.tensor(np.asarray(attribute.value))
+            return attribute.value if attribute.type == ir.AttributeType.TENSOR else None
     return None
 
 
