@@ -27,6 +27,7 @@ TOUCHING_TORCH = (
     *("translations/lib", "verification", "test_pipeline.py", "test_stock_cases.py"),
     *("kernels/test_aten_allowed.py", "kernels/test_aten_checks.py", "kernels/test_aten_evidence.py"),
     *("kernels/test_aten_kernel.py", "kernels/test_kernel_load.py", "kernels/test_kernel_views.py"),
+    "kernels/test_device_launches.py",
 )
 """What may depend on the release of torch by more than an operator's results: run whole by `make test-torch`."""
 

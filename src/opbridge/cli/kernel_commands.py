@@ -35,6 +35,13 @@ def build(
     flag: Annotated[
         list[str] | None, typer.Option(metavar="FLAG", help="An additional compiler flag. May be repeated.")
     ] = None,
+    arch: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SM,...",
+            help="CUDA architectures whose compiled code the library holds, such as sm_80,sm_90; requires NVRTC.",
+        ),
+    ] = None,
     for_openvino: Annotated[
         bool,
         typer.Option(
@@ -47,11 +54,11 @@ def build(
     from opbridge.kernels import build as builder
     from opbridge.kernels import compiler, copying, library, openvino
 
-    settings = compiler.Settings(debug, items(sanitize or []), tuple(flag or ()))
+    settings = compiler.Settings(debug, items(sanitize or []), tuple(flag or ()), items(arch or []))
     system = compiler.find_compiler()
     if for_openvino:
-        if settings.sanitize or settings.flags:
-            raise UsageError("--sanitize and --flag are not supported with --openvino. Leave them out.")
+        if settings.sanitize or settings.flags or settings.architectures:
+            raise UsageError("--sanitize, --flag and --arch are not supported with --openvino. Leave them out.")
         path = openvino.build(*files, output=output or files[0].with_suffix(f".openvino{system.suffix}"), debug=debug)
         made = {"ok": True, "library": str(path), "bytes": path.stat().st_size}
         return Answer(made, lambda screen: print_build(screen, path, [], None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,10 +13,15 @@ from opbridge.errors import BuildError, UsageError
 from opbridge.kernels.cache import Cache, fingerprint
 from opbridge.kernels.compiler import INCLUDE, Compiler, Settings, find_compiler
 from opbridge.kernels.copying import copied
+from opbridge.kernels.device_images import compiled_images
+from opbridge.kernels.device_sources import DeviceImage, DeviceProgram, has_device_functions, read_program, registration
 
 __all__ = ["ADAPTER", "build", "build_parts"]
 
 ADAPTER = tuple(Path(__file__).parent / "adapter" / name for name in ("adapter.cpp", "adapter_ort.cpp"))
+
+# Of libraries with functions for CUDA devices.
+_CUDA_ADAPTER = Path(__file__).parent / "adapter" / "adapter_cuda.cpp"
 
 _SEPARATE = "-DOPBRIDGE_SEPARATE_ADAPTER"
 
@@ -30,6 +35,7 @@ def build(
     debug: bool = False,
     sanitize: Sequence[str] = (),
     flags: Sequence[str] = (),
+    architectures: Sequence[str] = (),
 ) -> Path:
     """Compiles kernels into one shared library for PyTorch and ONNX Runtime.
 
@@ -41,6 +47,9 @@ def build(
         debug: With debug information, unoptimised, and with every index into a tensor checked.
         sanitize: Sanitizers to build with: "address", "undefined", "leak", "thread".
         flags: Further flags for the compiler.
+        architectures: CUDA architectures, such as "sm_90", whose code the library is to hold, with PTX of the newest
+            one for later devices, so that the machine that runs it needs no NVRTC; this build does. Without them, it is
+            compiled by NVRTC on the machine that has the device, when it is first used.
 
     Returns:
         The library.
@@ -49,7 +58,9 @@ def build(
         BuildError: there is no compiler, or it does not compile a file; the message is the compiler's.
         UsageError: a file that is not there, or no file.
     """
-    return build_parts(paths, ADAPTER, output=output, settings=Settings(debug, tuple(sanitize), tuple(flags)))
+    return build_parts(
+        paths, ADAPTER, output=output, settings=Settings(debug, tuple(sanitize), tuple(flags), tuple(architectures))
+    )
 
 
 def build_parts(
@@ -103,7 +114,9 @@ def _built(
     own = sorted(INCLUDE.rglob("*.h"))
     names = [str(source.resolve()) for source in sources]
     flags = _part_flags(compiler, settings) if parts else []
-    first = fingerprint([compiler.version, *given, *flags, *names], [*sources, *parts, *own])
+    first = fingerprint(
+        [compiler.version, *given, *flags, *names, *settings.architectures], [*sources, *parts, _CUDA_ADAPTER, *own]
+    )
     found = cache.find(first, name)
     if found is not None:
         return found
@@ -113,18 +126,56 @@ def _built(
             return found
         if begins is not None:
             begins()
+        programs = _device_programs(sources, settings) if parts else {}
+        if programs:
+            parts = (*parts, _CUDA_ADAPTER)
+        numbers = {source: number for number, source in enumerate(programs)}
         with ThreadPoolExecutor(max(2, os.cpu_count() or 2)) as pool:
             compiled_parts = [pool.submit(_part, cache, compiler, settings, source) for source in parts]
             compiled = pool.map(
-                lambda each: _compiled(compiler, [*given, _SEPARATE], each[1], folder / f"{each[0]}.o"),
+                lambda each: _compiled(
+                    compiler, [*given, _SEPARATE, *_program_flag(numbers, each[1])], each[1], folder / f"{each[0]}.o"
+                ),
                 enumerate(sources),
             )
             results = list(compiled)
             objects = [*(made for made, _ in results), *(part.result() for part in compiled_parts)]
         library = folder / name
-        _run(compiler.link(objects, library, settings), f"{' '.join(map(str, sources))} cannot be linked")
+
+        def link(images: Sequence[DeviceImage]) -> None:
+            device = [_device_code(compiler, given, list(programs.values()), images, folder)] if programs else []
+            failed = f"{' '.join(map(str, sources))} cannot be linked"
+            _run(compiler.link([*objects, *device], library, settings), failed)
+
+        link([])
+        if programs and settings.architectures:
+            link(compiled_images(library, len(programs), settings.architectures))
         read = dict.fromkeys(file for _, files in results for file in files)
+        read.update(dict.fromkeys(file for program in programs.values() for file in program.files))
         return cache.keep(first, list(read), library, name)
+
+
+def _device_programs(sources: Sequence[Path], settings: Settings) -> dict[Path, DeviceProgram]:
+    """The sources that have functions for CUDA devices."""
+    read = {source: read_program(source, str(source), INCLUDE, settings.flags) for source in sources}
+    return {source: program for source, program in read.items() if has_device_functions(program)}
+
+
+def _program_flag(numbers: Mapping[Path, int], source: Path) -> list[str]:
+    return [f"-DOPBRIDGE_DEVICE_PROGRAM={numbers[source]}"] if source in numbers else []
+
+
+def _device_code(
+    compiler: Compiler,
+    flags: Sequence[str],
+    programs: Sequence[DeviceProgram],
+    images: Sequence[DeviceImage],
+    folder: Path,
+) -> Path:
+    """The object file with the library's device code."""
+    source = folder / "device_code.cpp"
+    source.write_text(registration(programs, images))
+    return _compiled(compiler, flags, source, folder / "device_code.o")[0]
 
 
 def _part(cache: Cache, compiler: Compiler, settings: Settings, source: Path) -> Path:

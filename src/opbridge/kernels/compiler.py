@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -23,6 +24,8 @@ _RULE = ("-MMD", "-MT", "it", "-MF")
 
 _SANITIZERS = ("address", "leak", "thread", "undefined")
 
+_ARCHITECTURE = re.compile(r"sm_[0-9]{2,3}[af]?")
+
 _INSTALL = {
     "linux": "apt-get install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora, RHEL) or apk add g++ (Alpine)",
     "darwin": "xcode-select --install",
@@ -38,16 +41,23 @@ class Settings:
         debug: With debug information, without optimisation, and with every index into a tensor checked.
         sanitize: Sanitizers to build with: address, undefined, leak, thread.
         flags: Further flags for the compiler.
+        architectures: CUDA architectures for which the library holds compiled code: sm_80, sm_90.
     """
 
     debug: bool = False
     sanitize: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    architectures: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         unknown = [each for each in self.sanitize if each not in _SANITIZERS]
         if unknown:
             raise UsageError(f"Unknown sanitizer '{unknown[0]}'. The sanitizers are {', '.join(_SANITIZERS)}.")
+        wrong = [each for each in self.architectures if not _ARCHITECTURE.fullmatch(each)]
+        if wrong:
+            raise UsageError(f"Unknown architecture '{wrong[0]}'. Name CUDA architectures as in sm_80 or sm_90a.")
+        if self.architectures and self.sanitize:
+            raise UsageError("Code for CUDA architectures cannot be built with sanitizers. Leave one of them out.")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,10 @@
 #define OPBRIDGE_ONE_VERSION  // compute/simd.h chooses the vectors
 #include <opbridge/kernel.h>
 
+#include "compute/dynamic_conv_element.h"
+
+#ifndef OPBRIDGE_ON_DEVICE
+
 #include "compute/dynamic_conv.h"
 #include "compute/parallel.h"
 
@@ -28,11 +32,22 @@ void dynamic_conv_backward(Input<T> grad, Input<T> x, Input<T> weight, int64_t p
     compute::dynamic_conv_backward_weight(args, x.data(), grad.data(), weight_grad.data(), compute::parallel_of(context));
 }
 
-Shape dynamic_conv_shape(Shape x, Shape, int64_t) { return x; }
+// Checks what is known of the arguments: a call's all, a capture's perhaps not.
+Shape dynamic_conv_shape(Shape x, Shape weight, int64_t padding_l) {
+    compute::KnownSizes x_sizes, weight_sizes;
+    if (x_sizes.set(x) && weight_sizes.set(weight)) {
+        compute::dynamic_conv_arguments(true, x_sizes.shape(), weight_sizes.shape(), padding_l);
+    }
+    return x;
+}
+
 Shapes dynamic_conv_backward_shapes(Shape, Shape x, Shape weight, int64_t) { return {x, weight}; }
 
 }  // namespace
 
-OPBRIDGE_KERNEL("opbridge_ops::dynamic_conv(Tensor x, Tensor weight, int padding_l) -> Tensor", dynamic_conv, dynamic_conv_shape, floating);
+#endif
+
+OPBRIDGE_CPU_CUDA_KERNEL("opbridge_ops::dynamic_conv(Tensor x, Tensor weight, int padding_l) -> Tensor", dynamic_conv,
+                         opbridge::compute::dynamic_conv_element, dynamic_conv_shape, floating);
 OPBRIDGE_KERNEL("opbridge_ops::dynamic_conv_backward(Tensor grad, Tensor x, Tensor weight, int padding_l) -> (Tensor, Tensor)",
                 dynamic_conv_backward, dynamic_conv_backward_shapes, floating);

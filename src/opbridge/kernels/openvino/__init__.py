@@ -23,7 +23,7 @@ _HERE = Path(__file__).parent
 _SOURCES = (_HERE / "extension.cpp", _HERE / "node.cpp")
 _LIBRARIES = ("libopenvino", "libopenvino_onnx_frontend")
 
-_LAYOUT = 2
+_LAYOUT = 3
 """`shown_layout` of the header."""
 
 

@@ -19,6 +19,27 @@ struct Shape {
     const int64_t* end() const { return sizes + rank; }
 };
 
+// The sizes that a shape function is given, where all of them are known.
+class KnownSizes {
+  public:
+    template <class Given>
+    bool set(const Given& given) {
+        if (given.rank() > largest_rank) return false;
+        rank_ = 0;
+        for (const auto& dim : given) {
+            if (!dim.is_known()) return false;
+            sizes_[rank_++] = dim.known;
+        }
+        return true;
+    }
+    Shape shape() const { return {sizes_, rank_}; }
+
+  private:
+    static constexpr int64_t largest_rank = 8;
+    int64_t sizes_[largest_rank];
+    int64_t rank_ = 0;
+};
+
 inline std::string text(const int64_t* begin, const int64_t* end) {
     std::string result = "(";
     for (const int64_t* size = begin; size != end; ++size) {

@@ -27,8 +27,23 @@
 //
 // Tensors are row-major. Element types are float, double, Half, BFloat16, the integers of <cstdint>, and bool. An exception from a kernel
 // or a shape function becomes an error in Python or a status in ONNX Runtime, with its message.
+//
+// element.h: kernels that are one function of an element, for the CPU and for CUDA devices.
 #pragma once
 
+#ifdef OPBRIDGE_ON_DEVICE
+
+#include "device.h"
+#include "device/host_names.h"
+
+#define OPBRIDGE_KERNEL(...) static_assert(true, "")
+#define OPBRIDGE_KERNELS(...) static_assert(true, "")
+#define OPBRIDGE_ELEMENT_KERNEL(...) static_assert(true, "")
+#define OPBRIDGE_CPU_CUDA_KERNEL(...) static_assert(true, "")
+
+#else
+
+#include "element.h"
 #include "platform.h"
 #include "shape.h"
 #include "signature.h"
@@ -41,9 +56,14 @@ namespace detail {
 struct Operator;
 using TorchEntry = void (*)(uint64_t* stack, uint64_t arguments, uint64_t results);  // what libtorch's stable interface calls
 
+// With tensors on the CPU, and with tensors on a CUDA device.
+struct TorchEntries {
+    TorchEntry cpu, cuda;
+};
+
 OPBRIDGE_ADAPTER Operator* register_operator(const char* schema, ShapeFunction shape, const Instance* instances, size_t count,
-                                             TorchEntry entry);
-OPBRIDGE_ADAPTER void enter_from_torch(const Operator& op, uint64_t* stack);
+                                             TorchEntries entries);
+OPBRIDGE_ADAPTER void enter_from_torch(const Operator& op, uint64_t* stack, bool on_cuda);
 
 template <class Family, class List>
 struct InstancesOfTypes;
@@ -58,15 +78,16 @@ struct InstanceList {
     static constexpr Instance list[] = {instance<function>()...};
 };
 
-// One operator of the library, with a separate entry point for libtorch, which does not pass the operator to a common one.
+// One operator of the library, with separate entry points for libtorch, which does not pass the operator to a common one.
 template <class Tag>
 struct Registration {
     inline static Operator* op = nullptr;
-    static void enter(uint64_t* stack, uint64_t, uint64_t) { enter_from_torch(*op, stack); }
+    static void enter(uint64_t* stack, uint64_t, uint64_t) { enter_from_torch(*op, stack, false); }
+    static void enter_on_cuda(uint64_t* stack, uint64_t, uint64_t) { enter_from_torch(*op, stack, true); }
 
     template <size_t count>
     Registration(const char* schema, ShapeFunction shape, const Instance (&instances)[count]) {
-        op = register_operator(schema, shape, instances, count, &enter);
+        op = register_operator(schema, shape, instances, count, {&enter, &enter_on_cuda});
     }
 };
 
@@ -109,3 +130,5 @@ struct Registration {
         schema, opbridge::detail::shape_function<&shape>(), opbridge::detail::InstanceList<__VA_ARGS__>::list};            \
     }                                                                                                                      \
     static_assert(true, "")
+
+#endif

@@ -167,9 +167,6 @@ struct ParameterTraits<std::optional<P>> {
     }
 };
 
-template <class P>
-using Unqualified = std::remove_cv_t<std::remove_reference_t<P>>;
-
 // A function with parameters P...: their declarations, and a call.
 template <class R, class... P>
 struct Signature {
@@ -220,17 +217,23 @@ struct Signature {
 template <class R, class... P>
 Signature<R, P...> signature_of(R (*)(P...));
 
-// A kernel for one choice of element types.
+struct DeviceFunction;
+
+// A kernel for one choice of element types, and what launches it on a CUDA device, if it has a function for one.
 struct Instance {
     const Parameter* parameters;
     size_t count;
     void (*run)(Call&);
+    void (*launch)(Call&) = nullptr;
+    const DeviceFunction* device = nullptr;
+    const Parameter* device_parameters = nullptr;
+    size_t device_count = 0;
 };
 
 template <auto function>
 constexpr Instance instance() {
     using Found = decltype(signature_of(function));
-    return {Found::parameters, Found::count, &Found::template run<function>};
+    return {Found::parameters, Found::count, &Found::template run<function>, nullptr, nullptr, nullptr, 0};
 }
 
 // A shape function.

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/view.h"
 #include "dispatch.h"
 #include "platform.h"
 #include "shape.h"
@@ -61,8 +62,6 @@ using integral = types<int64_t, int32_t, int16_t, int8_t, uint8_t, uint16_t, uin
 using numeric = types<float, double, Half, BFloat16, int64_t, int32_t, int16_t, int8_t, uint8_t, uint16_t, uint32_t, uint64_t>;
 using every = types<float, double, Half, BFloat16, int64_t, int32_t, int16_t, int8_t, uint8_t, uint16_t, uint32_t, uint64_t, bool>;
 
-constexpr int any_rank = -1;
-
 namespace detail {
 
 // A tensor as its owner stores it.
@@ -83,6 +82,7 @@ class Runtime {
     virtual void run(int64_t pieces, void (*piece)(void*, int64_t), void* data) = 0;
     virtual int64_t threads() = 0;
     virtual void* stream() { return nullptr; }
+    virtual int64_t cuda_device() { return -1; }  // the number of the GPU that has the tensors; -1: they are on the CPU
 
   protected:
     ~Runtime() = default;
@@ -108,19 +108,11 @@ struct Result {
     Shape shape() const;
 };
 
-[[noreturn]] OPBRIDGE_ADAPTER void throw_out_of_bounds(int64_t index, int64_t size);
 [[noreturn]] OPBRIDGE_ADAPTER void throw_wrong_number_of_indices(size_t indices, int64_t rank);
-
-// -DOPBRIDGE_CHECK_BOUNDS, which `opbridge build -g` sets: an element outside of a tensor throws.
-inline void check_bounds([[maybe_unused]] int64_t index, [[maybe_unused]] int64_t size) {
-#ifdef OPBRIDGE_CHECK_BOUNDS
-    if (index < 0 || index >= size) throw_out_of_bounds(index, size);
-#endif
-}
 
 // The base of inputs and outputs. `Rank` is the number of dimensions, or any_rank if it is known only at run time.
 template <class T, int Rank>
-class View {
+class HostView {
   public:
     int64_t rank() const { return rank_; }
     const int64_t* sizes() const { return sizes_; }
@@ -167,7 +159,7 @@ class View {
     }
 
   protected:
-    View(T* data, const int64_t* sizes, int64_t rank, int64_t count) : data_(data), sizes_(sizes), rank_(rank), count_(count) {}
+    HostView(T* data, const int64_t* sizes, int64_t rank, int64_t count) : data_(data), sizes_(sizes), rank_(rank), count_(count) {}
 
     T* data_;
     const int64_t* sizes_;
@@ -179,10 +171,10 @@ class View {
 
 // An input tensor. With a rank, as in Input<float, 4>, tensors of another rank are an error before the kernel runs.
 template <class T, int Rank = any_rank>
-class Input : public detail::View<const T, Rank> {
+class Input : public detail::HostView<const T, Rank> {
   public:
     explicit Input(const detail::Tensor& tensor)
-        : detail::View<const T, Rank>(static_cast<const T*>(tensor.data), tensor.sizes, tensor.rank, tensor.count) {}
+        : detail::HostView<const T, Rank>(static_cast<const T*>(tensor.data), tensor.sizes, tensor.rank, tensor.count) {}
 };
 
 // The tensors of an argument `Tensor[]`.
@@ -208,10 +200,11 @@ class Inputs {
 // An output tensor. Its memory is allocated before the kernel runs, unless the shape function returns a computed size: the kernel then
 // calls `allocate` with the sizes before it writes.
 template <class T, int Rank = any_rank>
-class Output : public detail::View<T, Rank> {
+class Output : public detail::HostView<T, Rank> {
   public:
     explicit Output(detail::Result& result)
-        : detail::View<T, Rank>(static_cast<T*>(result.data), result.sizes.data(), static_cast<int64_t>(result.sizes.size()), result.count),
+        : detail::HostView<T, Rank>(static_cast<T*>(result.data), result.sizes.data(), static_cast<int64_t>(result.sizes.size()),
+                                    result.count),
           result_(&result) {}
 
     void allocate(std::initializer_list<int64_t> sizes) { allocate(sizes.begin(), sizes.end()); }
@@ -290,6 +283,9 @@ class Context {
 
     // The stream of the tensors' device; null on the CPU.
     void* stream() { return runtime_.stream(); }
+
+    // The number of the CUDA device that has the tensors; -1: they are on the CPU.
+    int64_t cuda_device() { return runtime_.cuda_device(); }
 
   private:
     template <class Body>

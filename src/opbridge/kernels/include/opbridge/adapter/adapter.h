@@ -2,5 +2,7 @@
 #pragma once
 
 #include "describe.h"
+#include "device_launch.h"
+#include "element.h"
 #include "operator_body.h"
 #include "ort.h"

@@ -122,18 +122,6 @@ class Inference {
     std::vector<Dim> dims_;
 };
 
-// The message of the last error on this thread.
-inline std::string& last_error() {
-    thread_local std::string message;
-    return message;
-}
-
-// Runs `body` for a caller in C: 0, or 1 with the message of what it has thrown in `last_error`.
-template <class Body>
-int32_t reported(Body&& body) {
-    return guarded(body, [](Thrown, const char* message) { last_error() = message; }) ? 0 : 1;
-}
-
 }  // namespace detail
 }  // namespace opbridge
 

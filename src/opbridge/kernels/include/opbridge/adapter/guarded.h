@@ -2,7 +2,9 @@
 #pragma once
 
 #include <exception>
+#include <cstdint>
 #include <stdexcept>
+#include <string>
 
 #include "../platform.h"
 
@@ -25,6 +27,18 @@ bool guarded(Body&& body, Report&& report) {
         report(Thrown::other, "an exception that is not a std::exception was thrown");
     }
     return false;
+}
+
+// The message of the last error on this thread.
+inline std::string& last_error() {
+    thread_local std::string message;
+    return message;
+}
+
+// Runs `body` for a caller in C: 0, or 1 with the message of what it has thrown in `last_error`.
+template <class Body>
+int32_t reported(Body&& body) {
+    return guarded(body, [](Thrown, const char* message) { last_error() = message; }) ? 0 : 1;
 }
 
 }  // namespace detail

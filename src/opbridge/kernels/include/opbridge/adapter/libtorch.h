@@ -10,13 +10,8 @@
 #include <utility>
 #include <vector>
 
-#if defined(_WIN32)
-#include <windows.h>
-#else
-#include <dlfcn.h>
-#endif
-
 #include "../platform.h"
+#include "shared_library.h"
 
 namespace opbridge OPBRIDGE_HIDDEN {
 namespace torch {
@@ -40,6 +35,7 @@ constexpr uint64_t interface_version = (uint64_t{2} << 56) | (uint64_t{13} << 48
     FUNCTION(aoti_torch_delete_tensor_object, int32_t(TensorObject*))                                                               \
     FUNCTION(aoti_torch_empty_strided, int32_t(int64_t, const int64_t*, const int64_t*, int32_t, int32_t, int32_t, TensorObject**)) \
     FUNCTION(aoti_torch_get_data_ptr, int32_t(TensorObject*, void**))                                                               \
+    FUNCTION(aoti_torch_get_device_index, int32_t(TensorObject*, int32_t*))                                                         \
     FUNCTION(aoti_torch_get_device_type, int32_t(TensorObject*, int32_t*))                                                          \
     FUNCTION(aoti_torch_get_dim, int32_t(TensorObject*, int64_t*))                                                                  \
     FUNCTION(aoti_torch_get_dtype, int32_t(TensorObject*, int32_t*))                                                                \
@@ -77,14 +73,7 @@ constexpr uint64_t interface_version = (uint64_t{2} << 56) | (uint64_t{13} << 48
     FUNCTION(torch_tag_pt2_compliant_tag, int32_t())                                                                                \
     FUNCTION(torch_exception_get_what_without_backtrace, const char*())
 
-// Looks a function up in a loaded library; null where it has none of that name.
-inline void* find_symbol(void* library, const char* name) {
-#if defined(_WIN32)
-    return reinterpret_cast<void*>(GetProcAddress(static_cast<HMODULE>(library), name));
-#else
-    return dlsym(library, name);
-#endif
-}
+using detail::find_symbol;
 
 struct Libtorch {
     void* library = nullptr;

@@ -15,14 +15,22 @@ struct Operator {
     Schema schema;
     std::vector<Instance> instances;
     ShapeFunction shape;
-    TorchEntry torch_entry;
+    TorchEntries torch_entries;
     std::string problem;  // why it cannot be used, found when the library is loaded
     Operator* next = nullptr;
 
-    Operator(const char* text, ShapeFunction shape, const Instance* first_instance, size_t count, TorchEntry entry);
+    Operator(const char* text, ShapeFunction shape, const Instance* first_instance, size_t count, TorchEntries entries);
 
     // All operators of the library, in the order of its files.
     static Operator*& first();
+
+    // Whether it has a kernel for CUDA devices.
+    bool has_launch() const {
+        for (const Instance& each : instances) {
+            if (each.launch) return true;
+        }
+        return false;
+    }
 
     // The kernel for these arguments.
     const Instance& choose(const Call& call) const;
@@ -56,7 +64,7 @@ struct Shown {
 };
 
 // To be raised when `Shown`, or anything that is reached from it, changes.
-constexpr int64_t shown_layout = 2;
+constexpr int64_t shown_layout = 3;
 
 }  // namespace detail
 }  // namespace opbridge

@@ -57,7 +57,10 @@ inline void check_parameters(const Operator& op, const Parameter* parameters, si
 
 inline void check(const Operator& op) {
     const Schema& schema = op.schema;
-    for (const Instance& each : op.instances) check_parameters(op, each.parameters, each.count, "the kernel", true);
+    for (const Instance& each : op.instances) {
+        check_parameters(op, each.parameters, each.count, "the kernel", true);
+        if (each.launch) check_parameters(op, each.device_parameters, each.device_count, "the function of an element", true);
+    }
     check_parameters(op, op.shape.parameters, op.shape.count, "the shape function", false);
     bool has_tensor = false, in_list = false;
     for (const ArgumentSchema& declared : schema.arguments) {
@@ -134,8 +137,9 @@ inline std::string describe_types(const Schema& schema, const Call& call) {
     return text;
 }
 
-OPBRIDGE_ADAPTER Operator::Operator(const char* text, ShapeFunction shape, const Instance* first_instance, size_t count, TorchEntry entry)
-    : instances(first_instance, first_instance + count), shape(shape), torch_entry(entry) {
+OPBRIDGE_ADAPTER Operator::Operator(const char* text, ShapeFunction shape, const Instance* first_instance, size_t count,
+                                    TorchEntries entries)
+    : instances(first_instance, first_instance + count), shape(shape), torch_entries(entries) {
     schema.text = text;
     try {
         schema = read_schema(text);
@@ -197,7 +201,13 @@ OPBRIDGE_ADAPTER void Operator::run(Call& call, Runtime& runtime) const {
     });
     Context context(runtime);
     call.context = &context;
-    kernel.run(call);
+    if (runtime.cuda_device() < 0) {
+        kernel.run(call);
+    } else if (kernel.launch) {
+        kernel.launch(call);
+    } else {
+        throw std::invalid_argument("there is no kernel for CUDA devices. Move the tensors to the CPU");
+    }
     for (const Result& result : call.results) {
         if (!result.allocated) throw std::logic_error("the kernel has not called allocate() for " + result.name());
     }
@@ -205,8 +215,8 @@ OPBRIDGE_ADAPTER void Operator::run(Call& call, Runtime& runtime) const {
 
 // Never destroyed: whoever has registered it may call it until the process ends.
 OPBRIDGE_ADAPTER Operator* register_operator(const char* schema, ShapeFunction shape, const Instance* instances, size_t count,
-                                             TorchEntry entry) {
-    return new Operator(schema, shape, instances, count, entry);
+                                             TorchEntries entries) {
+    return new Operator(schema, shape, instances, count, entries);
 }
 
 }  // namespace detail

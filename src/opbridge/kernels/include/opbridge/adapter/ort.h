@@ -11,6 +11,7 @@
 #include "operator.h"
 #include "ort_kernel.h"
 #include "ort_shapes.h"
+#include "shared_library.h"
 
 namespace opbridge OPBRIDGE_HIDDEN {
 namespace ort {
@@ -22,19 +23,23 @@ inline const OrtApi*& current_api() {
     return api;
 }
 
+constexpr const char* cuda_provider = "CUDAExecutionProvider";
+
 // An operator with one of its kernels, as ONNX Runtime sees it. It merges those of one name, and picks by the inputs' types.
 struct CustomOp : OrtCustomOp {
     const Operator* op;
     size_t instance;
+    bool on_cuda;  // a kernel for the CUDA execution provider
     std::string name;
     std::vector<int32_t> inputs, presence, outputs;
 
-    CustomOp(const Operator* op, size_t instance);
+    CustomOp(const Operator* op, size_t instance, bool on_cuda);
 };
 
 inline const CustomOp& self(const OrtCustomOp* op) { return *static_cast<const CustomOp*>(op); }
 
-inline CustomOp::CustomOp(const Operator* op, size_t instance) : OrtCustomOp(), op(op), instance(instance), name(op->schema.op_type()) {
+inline CustomOp::CustomOp(const Operator* op, size_t instance, bool on_cuda)
+    : OrtCustomOp(), op(op), instance(instance), on_cuda(on_cuda), name(op->schema.op_type()) {
     const Instance& kernel = op->instances[instance];
     size_t argument = 0;
     for (size_t i = 0; i < kernel.count; ++i) {
@@ -56,7 +61,7 @@ inline CustomOp::CustomOp(const Operator* op, size_t instance) : OrtCustomOp(), 
     }
     OrtCustomOp::version = ort::version;
     GetName = [](const OrtCustomOp* op) { return self(op).name.c_str(); };
-    GetExecutionProviderType = [](const OrtCustomOp*) -> const char* { return nullptr; };
+    GetExecutionProviderType = [](const OrtCustomOp* op) -> const char* { return self(op).on_cuda ? cuda_provider : nullptr; };
     GetInputType = [](const OrtCustomOp* op, size_t i) { return self(op).inputs[i]; };
     GetInputTypeCount = [](const OrtCustomOp* op) { return self(op).inputs.size(); };
     GetOutputType = [](const OrtCustomOp* op, size_t i) { return self(op).outputs[i]; };
@@ -74,8 +79,10 @@ inline CustomOp::CustomOp(const Operator* op, size_t instance) : OrtCustomOp(), 
     GetVariadicOutputHomogeneity = [](const OrtCustomOp*) { return 1; };
     CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info, void** kernel) {
         const Operator* found = self(op).op;
+        const bool on_cuda = self(op).on_cuda;
         return guarded(
-            api, [&] { *kernel = new Kernel(api, found, info); }, [&](const char* message) { return found->error_message(message); });
+            api, [&] { *kernel = new Kernel(api, found, info, on_cuda); },
+            [&](const char* message) { return found->error_message(message); });
     };
     KernelComputeV2 = [](void* kernel, OrtKernelContext* context) {
         const Kernel& found = *static_cast<const Kernel*>(kernel);
@@ -108,12 +115,16 @@ inline const std::deque<CustomOp>& custom_ops() {
         for (const Operator* op = Operator::first(); op; op = op->next) {
             if (!op->problem.empty()) throw std::invalid_argument(op->problem);
             for (size_t instance = 0; instance < op->instances.size(); ++instance) {
-                CustomOp found(op, instance);
-                bool same = false;  // kernels that differ in nothing that ONNX Runtime sees are told apart when they are called
-                for (const CustomOp& other : *made) {
-                    same = same || (other.op == op && other.inputs == found.inputs && other.outputs == found.outputs);
+                for (bool on_cuda : {false, true}) {
+                    if (on_cuda && !op->instances[instance].launch) continue;
+                    CustomOp found(op, instance, on_cuda);
+                    bool same = false;  // kernels that differ in nothing that ONNX Runtime sees are told apart when they are called
+                    for (const CustomOp& other : *made) {
+                        same = same || (other.op == op && other.on_cuda == on_cuda && other.inputs == found.inputs &&
+                                        other.outputs == found.outputs);
+                    }
+                    if (!same) made->push_back(std::move(found));
                 }
-                if (!same) made->push_back(std::move(found));
             }
         }
         return made;
@@ -121,9 +132,23 @@ inline const std::deque<CustomOp>& custom_ops() {
     return *ops;
 }
 
+// Whether this ONNX Runtime has the CUDA execution provider.
+inline bool has_cuda_provider(const OrtApi* api) {
+    char** names = nullptr;
+    int32_t count = 0;
+    if (!succeeds(api, GetAvailableProviders, &names, &count)) return false;
+    bool found = false;
+    for (int32_t i = 0; i < count; ++i) found = found || std::string(names[i]) == cuda_provider;
+    succeeds(api, ReleaseAvailableProviders, names, count);
+    return found;
+}
+
 inline void list_custom_ops(const OrtApi* api, AddCustomOp add, void* data) {
     current_api() = api;
-    for (const CustomOp& op : custom_ops()) add(data, op.op->schema.domain.c_str(), &op);
+    const bool has_cuda = has_cuda_provider(api);
+    for (const CustomOp& op : custom_ops()) {
+        if (!op.on_cuda || has_cuda) add(data, op.op->schema.domain.c_str(), &op);
+    }
 }
 
 // The domains of the operators of some libraries. A session accepts a domain from one library only, so that this library may be asked to
@@ -182,6 +207,7 @@ extern "C" OPBRIDGE_ENTRY OrtStatus* RegisterCustomOps(OrtSessionOptions* option
     using namespace opbridge;
     const OrtApi* api = ort::connect(base);
     if (!api) return nullptr;  // there is nothing to report it with
+    detail::RuntimeFiles::add(detail::file_of(reinterpret_cast<const void*>(base->GetApi)));
     return ort::guarded(
         api,
         [&] {

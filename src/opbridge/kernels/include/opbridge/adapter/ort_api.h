@@ -82,7 +82,9 @@ constexpr Checked<const OrtTensorTypeAndShapeInfo*, int64_t*, size_t> GetDimensi
 constexpr Checked<const OrtTensorTypeAndShapeInfo*, const char**, size_t> GetSymbolicDimensions{63};
 constexpr Checked<const OrtTensorTypeAndShapeInfo*, size_t*> GetTensorShapeElementCount{64};
 constexpr Checked<const OrtValue*, OrtTensorTypeAndShapeInfo**> GetTensorTypeAndShape{65};
+constexpr Checked<const char*, int32_t, int32_t, int32_t, OrtMemoryInfo**> CreateMemoryInfo{68};
 constexpr Checked<int32_t, int32_t, OrtMemoryInfo**> CreateCpuMemoryInfo{69};
+constexpr Checked<const OrtMemoryInfo*, int32_t*> MemoryInfoGetId{72};
 constexpr Checked<OrtAllocator*, size_t, void**> AllocatorAlloc{75};
 constexpr Checked<OrtAllocator*, void*> AllocatorFree{76};
 constexpr Checked<OrtAllocator**> GetAllocatorWithDefaultOptions{78};
@@ -96,9 +98,12 @@ constexpr Checked<const OrtKernelContext*, size_t*> KernelContext_GetInputCount{
 constexpr Checked<const OrtKernelContext*, size_t*> KernelContext_GetOutputCount{89};
 constexpr Checked<const OrtKernelContext*, size_t, const OrtValue**> KernelContext_GetInput{90};
 constexpr Checked<OrtKernelContext*, size_t, const int64_t*, size_t, OrtValue**> KernelContext_GetOutput{91};
+constexpr Checked<char***, int32_t*> GetAvailableProviders{125};
+constexpr Checked<char**, int32_t> ReleaseAvailableProviders{126};
 constexpr Checked<const OrtKernelInfo*, const char*, float*, size_t*> KernelInfoGetAttributeArray_float{162};
 constexpr Checked<const OrtKernelInfo*, const char*, int64_t*, size_t*> KernelInfoGetAttributeArray_int64{163};
 constexpr Checked<const OrtKernelContext*, void**> KernelContext_GetGPUComputeStream{193};
+constexpr Checked<const OrtValue*, const OrtMemoryInfo**> GetTensorMemoryInfo{194};
 constexpr Checked<const OrtKernelInfo*, const char*, OrtAllocator*, OrtValue**> KernelInfoGetAttribute_tensor{236};
 constexpr Checked<const OrtKernelContext*, const OrtMemoryInfo*, OrtAllocator**> KernelContext_GetAllocator{253};
 constexpr Checked<const OrtShapeInferContext*, size_t*> ShapeInferContext_GetInputCount{267};

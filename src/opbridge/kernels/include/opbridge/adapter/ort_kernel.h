@@ -20,7 +20,19 @@ using namespace detail;
 
 class OrtRuntime final : public Runtime {
   public:
-    OrtRuntime(const OrtApi* api, OrtKernelContext* context) : api_(api), context_(context) {}
+    // On the device that has the first input, for a node of the CUDA execution provider.
+    OrtRuntime(const OrtApi* api, OrtKernelContext* context, bool on_cuda) : api_(api), context_(context) {
+        if (!on_cuda) return;
+        const OrtValue* value = nullptr;
+        const OrtMemoryInfo* memory = nullptr;
+        int32_t device = 0;
+        call(api_, KernelContext_GetInput, static_cast<const OrtKernelContext*>(context_), size_t{0}, &value);
+        if (value) {
+            call(api_, GetTensorMemoryInfo, value, &memory);
+            call(api_, MemoryInfoGetId, memory, &device);
+        }
+        cuda_device_ = device;
+    }
     ~OrtRuntime() {
         for (void* memory : scratch_) succeeds(api_, AllocatorFree, allocator_, memory);
         if (allocator_) function(api_, ReleaseAllocator)(allocator_);
@@ -39,7 +51,8 @@ class OrtRuntime final : public Runtime {
 
     void* allocate_scratch(size_t bytes) override {
         if (!allocator_) {
-            call(api_, CreateCpuMemoryInfo, 1, 0, &memory_);
+            if (cuda_device_ < 0) call(api_, CreateCpuMemoryInfo, 1, 0, &memory_);
+            else call(api_, CreateMemoryInfo, "Cuda", 1, static_cast<int32_t>(cuda_device_), 0, &memory_);
             call(api_, KernelContext_GetAllocator, context_, memory_, &allocator_);
         }
         void* found = nullptr;
@@ -75,9 +88,12 @@ class OrtRuntime final : public Runtime {
         return succeeds(api_, KernelContext_GetGPUComputeStream, context_, &stream) ? stream : nullptr;
     }
 
+    int64_t cuda_device() override { return cuda_device_; }
+
   private:
     const OrtApi* api_;
     OrtKernelContext* context_;
+    int64_t cuda_device_ = -1;
     OrtMemoryInfo* memory_ = nullptr;
     OrtAllocator* allocator_ = nullptr;
     std::vector<void*> scratch_;
@@ -117,10 +133,11 @@ inline Attribute read_attribute(const OrtApi* api, const OrtKernelInfo* info, co
 struct Kernel {
     const OrtApi* api;
     const Operator* op;
+    bool on_cuda;
     std::vector<Attribute> attributes;
     InputLayout layout;
 
-    Kernel(const OrtApi* api, const Operator* op, const OrtKernelInfo* info) : api(api), op(op) {
+    Kernel(const OrtApi* api, const Operator* op, const OrtKernelInfo* info, bool on_cuda) : api(api), op(op), on_cuda(on_cuda) {
         for (const ArgumentSchema& declared : op->schema.arguments) {
             attributes.push_back(is_tensor(declared.kind) ? Attribute() : with_default(read_attribute(api, info, declared), declared));
         }
@@ -169,7 +186,7 @@ struct Kernel {
             call.arguments[i].given = attributes[i].given;
             call.arguments[i].attribute = &attributes[i];
         }
-        OrtRuntime runtime(api, context);
+        OrtRuntime runtime(api, context, on_cuda);
         op->run(call, runtime);
         if (!schema.returns_list) return;
         size_t outputs = 0;

@@ -14,6 +14,7 @@
 #include "handover.h"
 #include "libtorch.h"
 #include "operator.h"
+#include "torch_cuda.h"
 
 namespace opbridge OPBRIDGE_HIDDEN {
 namespace torch {
@@ -29,19 +30,22 @@ inline void load(const char* path) {
 #endif
     if (!library) throw std::runtime_error(std::string("libtorch is not loaded from ") + path);
     connect(library, "kernels");
+    RuntimeFiles::add(path);
 }
 
-// An empty row-major tensor on the CPU.
-inline OwnedTensor empty(const int64_t* sizes, int64_t rank, int32_t dtype) {
+// An empty row-major tensor on a device: of torch's number for the CPU, or for CUDA.
+inline OwnedTensor empty(const int64_t* sizes, int64_t rank, int32_t dtype, const TorchDevice& device) {
     const std::vector<int64_t> strides = row_major_strides(sizes, static_cast<size_t>(rank));
     TensorObject* made = nullptr;
-    check(libtorch().aoti_torch_empty_strided(rank, sizes, strides.data(), dtype, 0, 0, &made));
+    check(libtorch().aoti_torch_empty_strided(rank, sizes, strides.data(), dtype, device.type, device.index, &made));
     return OwnedTensor(made);
 }
 
 class TorchRuntime final : public Runtime {
   public:
     std::vector<OwnedTensor> results;
+
+    explicit TorchRuntime(const TorchDevice& device) : device_(device) {}
 
     ~TorchRuntime() {
         for (void* memory : scratch_) std::free(memory);
@@ -50,13 +54,14 @@ class TorchRuntime final : public Runtime {
     void* allocate_output(int index, Type type, const int64_t* sizes, int64_t rank) override {
         if (results.size() <= static_cast<size_t>(index)) results.resize(static_cast<size_t>(index) + 1);
         OwnedTensor& result = results[static_cast<size_t>(index)];
-        result = empty(sizes, rank, dtypes().of_onnx[static_cast<int32_t>(type)]);
+        result = empty(sizes, rank, dtypes().of_onnx[static_cast<int32_t>(type)], device_);
         void* data = nullptr;
         check(libtorch().aoti_torch_get_data_ptr(result.get(), &data));
         return data;
     }
 
     void* allocate_scratch(size_t bytes) override {
+        if (device_.is_cuda()) return allocate_scratch_on_cuda(bytes);
         void* found = std::malloc(bytes + 63);
         if (!found) throw std::bad_alloc();
         scratch_.push_back(found);
@@ -85,16 +90,37 @@ class TorchRuntime final : public Runtime {
         return count;
     }
 
+    void* stream() override { return device_.is_cuda() ? cuda_functions().stream_of(device_) : nullptr; }
+    int64_t cuda_device() override { return device_.is_cuda() ? device_.index : -1; }
+
   private:
+    // A tensor's memory: its allocator has it wait for what is on the stream before it is used again.
+    void* allocate_scratch_on_cuda(size_t bytes) {
+        const int64_t sizes[] = {static_cast<int64_t>(bytes)};
+        scratch_on_cuda_.push_back(empty(sizes, 1, dtypes().of_onnx[static_cast<int32_t>(Type::uint8)], device_));
+        void* data = nullptr;
+        check(libtorch().aoti_torch_get_data_ptr(scratch_on_cuda_.back().get(), &data));
+        return data;
+    }
+
+    TorchDevice device_;
     std::vector<void*> scratch_;
+    std::vector<OwnedTensor> scratch_on_cuda_;
 };
 
 // Reads the arguments of a call from libtorch's stack. What is on it is the callee's to delete.
 class StackReader {
   public:
+    // With `on_cuda`, some tensor is on a CUDA device; otherwise all are on the CPU.
+    explicit StackReader(bool on_cuda) : on_cuda_(on_cuda) {}
+
+    // The device of the tensors that have been read.
+    const TorchDevice& device() const { return device_; }
+
     Tensor tensor(StableValue value) {
         OwnedTensor owned(reinterpret_cast<TensorObject*>(value));
         const Libtorch& at = libtorch();
+        if (on_cuda_) check_device(owned.get());
         Tensor tensor;
         int32_t type = 0;
         bool contiguous = false;
@@ -108,7 +134,7 @@ class StackReader {
         const int32_t onnx = dtypes().onnx_of(type, &is_complex);
         tensor.type = is_complex ? Type::any : static_cast<Type>(onnx);
         if (!contiguous) {
-            OwnedTensor copy = empty(sizes, tensor.rank, type);
+            OwnedTensor copy = empty(sizes, tensor.rank, type, device_);
             check(at.aoti_torch_copy_(copy.get(), owned.get(), 0));
             owned = std::move(copy);
             check(at.aoti_torch_get_sizes(owned.get(), &sizes));
@@ -162,6 +188,22 @@ class StackReader {
         return result;
     }
 
+    // The first tensor's device becomes the current one until the call ends; the others must be there too.
+    void check_device(TensorObject* tensor) {
+        const TorchDevice found = TorchDevice::of(tensor);
+        if (!has_device_) {
+            has_device_ = true;
+            device_ = found;
+            if (found.is_cuda()) guard_ = cuda_functions().guard_for(found);
+        } else if (found.type != device_.type || found.index != device_.index) {
+            throw std::invalid_argument("the tensors are on " + device_.name() + " and on " + found.name() + ". Move them to one device");
+        }
+    }
+
+    bool on_cuda_;
+    bool has_device_ = false;
+    TorchDevice device_;
+    CudaGuard guard_;
     std::vector<OwnedTensor> owned_;
 };
 
@@ -178,10 +220,10 @@ inline ListObject* list_of(std::vector<OwnedTensor>& tensors, size_t begin) {
 }
 
 // One call from libtorch.
-inline void run(const Operator& op, StableValue* stack) {
+inline void run(const Operator& op, StableValue* stack, bool on_cuda) {
     const Schema& schema = op.schema;
     Call call;
-    StackReader reader;
+    StackReader reader(on_cuda);
     call.arguments.resize(schema.arguments.size());
     std::vector<Attribute> attributes(schema.arguments.size());
     for (size_t i = 0; i < schema.arguments.size(); ++i) {
@@ -201,7 +243,7 @@ inline void run(const Operator& op, StableValue* stack) {
             reader.each(value, [&](StableValue item) { argument.tensors.push_back(reader.tensor(item)); });
         else reader.attribute(value, declared.kind, attributes[i]);
     }
-    TorchRuntime runtime;
+    TorchRuntime runtime(reader.device());
     op.run(call, runtime);
     const size_t single = schema.single_returns();
     for (size_t i = 0; i < single; ++i) stack[i] = reinterpret_cast<StableValue>(runtime.results[i].release());
@@ -213,10 +255,10 @@ inline void run(const Operator& op, StableValue* stack) {
 namespace detail {
 
 // What libtorch calls. Its caller turns an exception into Python's, by its message.
-OPBRIDGE_ADAPTER void enter_from_torch(const Operator& op, uint64_t* stack) {
+OPBRIDGE_ADAPTER void enter_from_torch(const Operator& op, uint64_t* stack, bool on_cuda) {
     std::string error;
     const auto report = [&](Thrown, const char* message) { error = op.error_message(message); };
-    if (!guarded([&] { torch::run(op, stack); }, report)) throw std::runtime_error(error);
+    if (!guarded([&] { torch::run(op, stack, on_cuda); }, report)) throw std::runtime_error(error);
 }
 
 }  // namespace detail
@@ -239,10 +281,14 @@ inline void register_operators() {
         check(at.aoti_torch_library_init_fragment(domain, "opbridge", 0, &library));
         registered().push_back(library);
         check(at.torch_library_def_with_tags(library, op->schema.text.c_str(), &tag, 1));
-        LibraryObject* implementation = nullptr;
-        check(at.aoti_torch_library_init_impl(domain, "CPU", "opbridge", 0, &implementation));
-        registered().push_back(implementation);
-        check(at.torch_library_impl(implementation, op->schema.operator_name().c_str(), op->torch_entry, interface_version));
+        const auto implement = [&](const char* key, TorchEntry entry) {
+            LibraryObject* implementation = nullptr;
+            check(at.aoti_torch_library_init_impl(domain, key, "opbridge", 0, &implementation));
+            registered().push_back(implementation);
+            check(at.torch_library_impl(implementation, op->schema.operator_name().c_str(), entry, interface_version));
+        };
+        implement("CPU", op->torch_entries.cpu);
+        if (op->has_launch()) implement("CUDA", op->torch_entries.cuda);
     }
 }
 
