@@ -22,6 +22,7 @@ places         NonZero
 pooling        MaxPool with places
 quantization   zero points, and constants that are quantised
 ranking        TopK of many elements
+ranks          reductions of one number, Softmax of a vector
 reducing       ReduceL1, ReduceL2, ReduceLogSum, ReduceLogSumExp, ReduceSumSquare
 regions        RoiAlign
 reported       what people report
@@ -60,6 +61,7 @@ from opbridge.fixing.families import (
     pooling,
     quantization,
     ranking,
+    ranks,
     reducing,
     regions,
     reported,
@@ -98,6 +100,7 @@ __all__ = [
     "pooling",
     "quantization",
     "ranking",
+    "ranks",
     "reducing",
     "regions",
     "reported",
