@@ -6,6 +6,7 @@ branches       an If that shapes decide
 columns        Col2Im
 combining      ScatterElements and ScatterND with a reduction, in few elements
 deforming      DeformConv, and the kernel of it that comes with opbridge
+drawing        random numbers
 early_sizes    sizes computed from the values of floating-point inputs
 einsum         Einsum
 flat           convolutions over one dimension
@@ -45,6 +46,7 @@ from opbridge.fixing.families import (
     columns,
     combining,
     deforming,
+    drawing,
     early_sizes,
     einsum,
     flat,
@@ -84,6 +86,7 @@ __all__ = [
     "columns",
     "combining",
     "deforming",
+    "drawing",
     "early_sizes",
     "einsum",
     "flat",
