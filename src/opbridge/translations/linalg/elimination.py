@@ -25,8 +25,10 @@ def solved(matrix, right):
     work = op.Concat(matrix, right, axis=-1)
     for k in range(count):
         here = op.Reshape(k, [1])
-        column = op.Gather(work, k, axis=-1)
-        pivot = op.ArgMax(op.Where(rows >= k, op.Abs(column), op.CastLike(-1.0, matrix)), axis=-1, keepdims=1)
+        # TensorRT has no ArgMax of one dimension, and a repair does not see the shapes in a function.
+        column = op.Abs(op.Gather(work, here, axis=-1))
+        sizes = op.Where(op.Unsqueeze(rows >= k, [-1]), column, op.CastLike(-1.0, matrix))
+        pivot = op.Squeeze(op.ArgMax(sizes, axis=-2, keepdims=1), [-1])
         order = op.Where(op.Equal(rows, k), pivot, op.Where(op.Equal(rows, pivot), k, rows))
         work = op.GatherElements(work, op.Expand(op.Unsqueeze(order, [-1]), op.Shape(work)), axis=-2)
         row = op.Gather(work, here, axis=-2)
@@ -51,8 +53,9 @@ def lu(matrix):
     pivots = op.Expand(steps, op.Concat(batch, op.Reshape(count, [1]), axis=0))
     for k in range(count):
         here = op.Reshape(k, [1])
-        sizes = op.Where(rows >= k, op.Abs(op.Gather(work, k, axis=-1)), op.CastLike(-1.0, matrix))
-        pivot = op.ArgMax(sizes, axis=-1, keepdims=1)
+        column = op.Abs(op.Gather(work, here, axis=-1))  # of two dimensions, as in `solved`
+        sizes = op.Where(op.Unsqueeze(rows >= k, [-1]), column, op.CastLike(-1.0, matrix))
+        pivot = op.Squeeze(op.ArgMax(sizes, axis=-2, keepdims=1), [-1])
         swap = op.Where(op.Equal(rows, k), pivot, op.Where(op.Equal(rows, pivot), k, rows))
         work = op.GatherElements(work, op.Expand(op.Unsqueeze(swap, [-1]), op.Shape(work)), axis=-2)
         order = op.GatherElements(order, swap, axis=-1)
