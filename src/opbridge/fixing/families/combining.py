@@ -34,7 +34,7 @@ def at_once(site: Site) -> str:
 
     1. The sizes are known, and the table of all elements and updates has at most 2**24 numbers.
     2. Updates that do not go to an element count as the number that changes nothing, so that inf and nan stay where
-       they belong. (A product with ones and zeros would spread them, and TensorRT rounds its factors to TF32.)
+       they belong. (A product with ones and zeros would spread them.)
     3. float16 and bfloat16 are combined in float32, and rounded once.
     """
     step = site.step()
