@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import onnx_ir as ir
 import pytest
 
 import opbridge
@@ -122,6 +123,7 @@ def calls(tmp_path, monkeypatch):
         return SimpleNamespace(
             path=path,
             files=[path],
+            model=ir.Model(ir.Graph([], [], nodes=[]), ir_version=10),
             plan=calls.plan,
             verification=verification,
             timings=timings,
