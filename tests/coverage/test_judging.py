@@ -60,7 +60,7 @@ def test_a_wrong_distribution_is_found():
 
 def test_a_missing_operator_is_refused():
     verdict = tried("unknown")
-    assert verdict.outcome == "refused"
+    assert verdict.outcome == "refused", verdict.message
     assert list(verdict.missing) == ["sweeptest::unknown"]
 
 
