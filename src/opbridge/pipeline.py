@@ -39,20 +39,18 @@ from opbridge.errors import (
     MissingOperators,
     PrecisionError,
     SaveError,
-    TargetError,
     TranslationFault,
     UsageError,
-    VerificationError,
 )
 from opbridge.fit.kernels_needed import unmatched_patterns
 from opbridge.fit.target import Target, find_target
 from opbridge.onnx import reading
 from opbridge.plan.data import Plan
 from opbridge.precision.formats import find_format
-from opbridge.program import Program, Spent, tell_plan
+from opbridge.program import Program, Spent, target_error, tell_plan, verification_error
 from opbridge.reports.report import reporting
 from opbridge.save import writer
-from opbridge.save.failed import keep_failed, remove_failed
+from opbridge.save.failed import remove_failed
 from opbridge.symbolics import export_types, keywords
 from opbridge.symbolics.registered import with_registered
 from opbridge.tasks import prepare, suggestion
@@ -350,7 +348,7 @@ def _narrow(
         TargetError: The target does not take the cast model.
     """
     from opbridge.capture.model_inputs import leaf_arrays
-    from opbridge.precision import cast_for
+    from opbridge.precision import cast_for, with_kept_file
 
     path = f if isinstance(f, Path) else None
     name = "the model" if path is None else str(path)
@@ -372,7 +370,7 @@ def _narrow(
         program.narrowed, program.model = result, result.model
         program.model.metadata_props["opbridge.opset"] = str(result.opsets[1])
         if not _taken(program):
-            raise _target_error(program, path, external_data)
+            raise target_error(program, path, external_data)
 
     with _timed("cast", reporter, spent) as stage, tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "model.onnx"
@@ -391,7 +389,7 @@ def _narrow(
                 accept=accept,
             )
         except PrecisionError as error:
-            raise _precision_error(error, path, precision, external_data) from error
+            raise with_kept_file(error, path, precision, external_data) from error
         if path is not None:
             program.path, program.files = path, narrowed.files
             program.model = reading.load(str(path))  # its weights were beside the float32 model
@@ -474,11 +472,11 @@ def _exported(
             program.files = staged.commit()
             program.path = path
     if _failed(program):
-        raise _verification_error(program, path, external_data)
+        raise verification_error(program, path, external_data)
     if is_draft:
         return program
     if not _taken(program):
-        raise _target_error(program, path, external_data)
+        raise target_error(program, path, external_data)
     if path is not None and program.verification is not None:
         remove_failed(path)
     if path is None and f is not None:
@@ -591,35 +589,24 @@ def _failed(program: Program) -> bool:
 
 
 def _repair(program: Program, limits: Limits, label: str) -> None:
-    """Repairs what the target does not take of the model, and notes what stays."""
-    from opbridge.fixing import Broken, key_of, repaired
+    """Repairs what the target does not take of the program, and notes what stays."""
+    from opbridge.fixing import repaired_copy
     from opbridge.rules import Findings
 
-    undone: dict[tuple[str, ...], str] = {}
-    while True:
-        before = program.model.clone()
-        try:
-            program.repairs, left = repaired(program.model, [limits], undone=undone)
-            break
-        except Broken as broken:
-            undone[key_of(broken.finding)] = f"it failed ({broken.why})."
-            program.model = before
-    program.findings = Findings(label, [limits], left)
+    made = repaired_copy(program.model, [limits])
+    program.model, program.repairs = made.model, made.changes
+    program.findings = Findings(label, [limits], made.left)
 
 
 def _repair_in_place(program: Program, model: ir.Model, limits: Limits, label: str) -> Sequence[Change]:
-    """Repairs what the target does not take of a model, notes in the program what stays, and returns what was done."""
-    from opbridge.fixing import Broken, key_of, repaired
+    """Repairs what the target does not take of a model, notes in the program what stays, and returns what was done.
+
+    What was cast knows the values of this model, so that no copy of it will do.
+    """
+    from opbridge.fixing import repaired, repaired_copy
     from opbridge.rules import Findings
 
-    undone: dict[tuple[str, ...], str] = {}
-    while True:
-        try:
-            repaired(model.clone(), [limits], undone=undone)
-            break
-        except Broken as broken:
-            undone[key_of(broken.finding)] = f"it failed ({broken.why})."
-    changes, left = repaired(model, [limits], undone=undone)
+    changes, left = repaired(model, [limits], undone=repaired_copy(model, [limits]).undone)
     program.findings = Findings(label, [limits], left)
     return changes
 
@@ -633,58 +620,6 @@ def _of_target(program: Program) -> str:
 
 def _taken(program: Program) -> bool:
     return program.findings is None or program.findings.ok
-
-
-def _target_error(program: Program, path: Path | None, external_data: bool | None) -> TargetError:
-    """The error for a program that its target does not take, whose file it keeps under another name."""
-    findings = program.findings
-    assert findings is not None
-    text = findings.describe_errors()
-    if path is None:
-        return TargetError(text, findings)
-    try:
-        kept = keep_failed(program.model, path, findings.counted(), external_data=external_data)
-    except SaveError as error:
-        return TargetError(f"{text}\nThe exported file could not be saved ({error}).", findings)
-    proved = "" if program.verification is None else ", which agrees with PyTorch,"
-    if proved and program.narrowed is not None:
-        proved = f", cast to {program.narrowed.precision} from a model that agrees with PyTorch,"
-    return TargetError(f"{text}\nThe exported file{proved} was saved as {kept}.", findings, kept)
-
-
-def _precision_error(
-    error: PrecisionError, path: Path | None, precision: str, external_data: bool | None
-) -> PrecisionError:
-    """The error for a model whose cast exceeds the tolerance, and whose file it keeps under another name."""
-    result = error.result
-    if path is None or result is None or result.ok:
-        return error
-    stands = f"{path} is unchanged" if os.path.lexists(path) else f"{path} was not written"
-    try:
-        kept = keep_failed(result.model, path, result.compared(), external_data=external_data)
-    except SaveError as failure:
-        saved = f"The cast model could not be saved ({failure})"
-    else:
-        saved = f"The cast model was saved as {kept} for inspection"
-    return PrecisionError(
-        f"{path} was not cast to {precision}: {result.compared()} {saved}; {stands}. Export without precision= "
-        "(--precision), and cast the file with 'opbridge cast', which takes --keep and --tolerance.",
-        result,
-    )
-
-
-def _verification_error(program: Program, path: Path | None, external_data: bool | None) -> VerificationError:
-    """The error for a program that failed its verification, whose file it keeps under another name."""
-    verification = program.verification
-    assert verification is not None
-    if path is None:
-        return VerificationError(verification)
-    stands = f"{path} is unchanged" if os.path.lexists(path) else f"{path} was not written"
-    try:
-        kept = keep_failed(program.model, path, verification.summary(), external_data=external_data)
-    except SaveError as error:
-        return VerificationError(verification, kept=f"The exported file could not be saved ({error}); {stands}.")
-    return VerificationError(verification, kept, f"The exported file was saved as {kept} for inspection; {stands}.")
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opbridge.errors import UsageError
+from opbridge.errors import SaveError, TargetError, UsageError, VerificationError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opbridge.runtimes.sessions import RuntimeSession
     from opbridge.verification import Verification
 
-__all__ = ["Program", "Spent", "session", "tell_plan"]
+__all__ = ["Program", "Spent", "session", "target_error", "tell_plan", "verification_error"]
 
 
 @dataclass
@@ -220,3 +220,38 @@ def session(
     from opbridge.runtimes.onnxruntime import open_session
 
     return open_session(model, isolated, kernels=kernels, aten=aten, **options)
+
+
+def target_error(program: Program, path: Path | None, external_data: bool | None) -> TargetError:
+    """The error for a program that its target does not take, whose file it keeps under another name."""
+    from opbridge.save.failed import keep_failed
+
+    findings = program.findings
+    assert findings is not None
+    text = findings.describe_errors()
+    if path is None:
+        return TargetError(text, findings)
+    try:
+        kept = keep_failed(program.model, path, findings.counted(), external_data=external_data)
+    except SaveError as error:
+        return TargetError(f"{text}\nThe exported file could not be saved ({error}).", findings)
+    proved = "" if program.verification is None else ", which agrees with PyTorch,"
+    if proved and program.narrowed is not None:
+        proved = f", cast to {program.narrowed.precision} from a model that agrees with PyTorch,"
+    return TargetError(f"{text}\nThe exported file{proved} was saved as {kept}.", findings, kept)
+
+
+def verification_error(program: Program, path: Path | None, external_data: bool | None) -> VerificationError:
+    """The error for a program that failed its verification, whose file it keeps under another name."""
+    from opbridge.save.failed import keep_failed
+
+    verification = program.verification
+    assert verification is not None
+    if path is None:
+        return VerificationError(verification)
+    stands = f"{path} is unchanged" if os.path.lexists(path) else f"{path} was not written"
+    try:
+        kept = keep_failed(program.model, path, verification.summary(), external_data=external_data)
+    except SaveError as error:
+        return VerificationError(verification, kept=f"The exported file could not be saved ({error}); {stands}.")
+    return VerificationError(verification, kept, f"The exported file was saved as {kept} for inspection; {stands}.")

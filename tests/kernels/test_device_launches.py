@@ -22,7 +22,9 @@ from opbridge.kernels.shipped import shipped
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(sys.platform != "linux", reason="the fakes are put in place as on Linux"),
+    pytest.mark.skipif(
+        sys.platform != "linux", reason="the stand-ins for libcuda and NVRTC are built as Linux libraries"
+    ),
 ]
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]

@@ -17,7 +17,9 @@ from opbridge.kernels.cache import cache_folder
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(sys.platform != "linux", reason="the fakes are put in place as on Linux"),
+    pytest.mark.skipif(
+        sys.platform != "linux", reason="the stand-ins for libcuda and NVRTC are built as Linux libraries"
+    ),
 ]
 
 CALL = """
@@ -52,7 +54,7 @@ def called(tmp_path):
     return call
 
 
-@pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="this machine has a driver")
+@pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="this machine has a driver, so that none is missing")
 def test_a_missing_driver_is_named(called):
     said = called(opbridge.build(SOURCE))
     assert "scaled_add: the CUDA driver's library libcuda.so.1 was not found. Install NVIDIA's driver" in said

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from opbridge.errors import OpbridgeError, UsageError
+from opbridge import pipeline
+from opbridge.errors import OpbridgeError, TargetError, UsageError
 from opbridge.rules import lint
 from opbridge.runtimes import known
 from opbridge.targets import find_target
 
-__all__ = ["BUILT", "REFUSALS", "Build", "build", "builder_of", "checked_target", "version_of"]
+if TYPE_CHECKING:
+    from opbridge.program import Program
+
+__all__ = ["BUILT", "REFUSALS", "Build", "build", "builder_of", "checked_target", "exported_to_build", "version_of"]
 
 BUILT = "built"
 """The outcome of what is built, and not run."""
@@ -63,6 +68,31 @@ def version_of(target: str | None) -> dict[str, str]:
     """The installed version of the runtime of a target that builds files, which the results depend on."""
     name = (target or "").partition(":")[0]
     return {name: known.find(name).version()} if name in known.BUILDERS else {}
+
+
+def exported_to_build(model: Any, args: tuple[Any, ...], path: Path, **options: Any) -> tuple[Program | None, Path]:
+    """Exports a model for a target that builds files, with the file that lint finds errors in where it does.
+
+    Whether lint is right, the builder says.
+
+    Args:
+        model: As for `opbridge.export`.
+        args: As for `opbridge.export`.
+        path: The file to write.
+        **options: As for `opbridge.export`, `target` among them.
+
+    Returns:
+        The program, None where lint finds errors; and its file.
+
+    Raises:
+        OpbridgeError: As `opbridge.export`, but for a TargetError that has a file.
+    """
+    try:
+        return pipeline.export(model, args, path, **options), path
+    except TargetError as error:
+        if error.file is None:
+            raise
+        return None, Path(error.file)
 
 
 def build(runtime: str, model: str | os.PathLike[str] | bytes, feeds: Mapping[str, Any]) -> Build:

@@ -15,8 +15,7 @@ import torch
 
 from opbridge import pipeline
 from opbridge.base.routes import ROUTES
-from opbridge.coverage.building import builder_of
-from opbridge.errors import TargetError
+from opbridge.coverage.building import builder_of, exported_to_build
 from opbridge.program import session
 from opbridge.runtimes import known
 from opbridge.runtimes.sessions import RuntimeSession
@@ -63,68 +62,60 @@ class Exported:
         return max(self.routes.values(), key=ROUTES.index, default="standard")
 
 
-def _opbridge(
-    model: Call,
-    args: tuple[Any, ...],
-    names: list[str],
-    opset: int | None,
-    allow: Sequence[str],
-    target: str | None,
-) -> Exported:
+@dataclass(frozen=True)
+class _Asked:
+    """What an exporter is asked for.
+
+    Attributes:
+        model: What is exported.
+        args: Its inputs.
+        names: Their names.
+        opset: The opset; None: the exporter's own.
+        allow: The routes that opbridge may take.
+        target: What opbridge exports for; the other exporters know no targets.
+    """
+
+    model: Call
+    args: tuple[Any, ...]
+    names: list[str]
+    opset: int | None
+    allow: Sequence[str]
+    target: str | None
+
+
+def _opbridge(asked: _Asked) -> Exported:
     options: dict[str, Any] = {
-        "input_names": names,
+        "input_names": asked.names,
         "verify": False,
-        "opset_version": opset,
-        "allow": tuple(allow),
-        "target": target,
+        "opset_version": asked.opset,
+        "allow": tuple(asked.allow),
+        "target": asked.target,
     }
-    if builder_of(target) is not None:
-        return _for_builder(model, args, options)
-    program = pipeline.export(model, args, **options)
-    routes = {row.operator: row.route for row in program.plan.rows if row.route is not None}
-    return Exported(lambda: program.session(threads=1), program.to_bytes, routes, program)
-
-
-def _for_builder(model: Call, args: tuple[Any, ...], options: Mapping[str, Any]) -> Exported:
-    """A file that is built and not run: one that the target refuses as far as lint knows is one as well."""
+    if builder_of(asked.target) is None:
+        run = pipeline.export(asked.model, asked.args, **options)
+        return Exported(lambda: run.session(threads=1), run.to_bytes, _routes(run), run)
     with tempfile.TemporaryDirectory(prefix="opbridge-operators-") as folder:
-        path = Path(folder) / "model.onnx"
-        program: Program | None = None
-        routes: Mapping[str, str] = {}
-        try:
-            program = pipeline.export(model, args, path, **options)
-            routes = {row.operator: row.route for row in program.plan.rows if row.route is not None}
-        except TargetError as error:
-            if error.file is None:
-                raise
-            path = error.file
-        content = onnx.load(path).SerializeToString()  # with the weights that stand beside it
-    return Exported(lambda: session(content, threads=1), lambda: content, routes, program)
+        program, file = exported_to_build(asked.model, asked.args, Path(folder) / "model.onnx", **options)
+        content = onnx.load(file).SerializeToString()  # with the weights that stand beside it
+    return Exported(lambda: session(content, threads=1), lambda: content, _routes(program), program)
 
 
-def _dynamo(
-    model: Call,
-    args: tuple[Any, ...],
-    names: list[str],
-    opset: int | None,
-    allow: Sequence[str],
-    target: str | None,
-) -> Exported:
-    program = torch.onnx.export(model, args, input_names=names, dynamo=True, verbose=False, opset_version=opset)
+def _routes(program: Program | None) -> dict[str, str]:
+    rows = () if program is None else program.plan.rows
+    return {row.operator: row.route for row in rows if row.route is not None}
+
+
+def _dynamo(asked: _Asked) -> Exported:
+    program = torch.onnx.export(
+        asked.model, asked.args, input_names=asked.names, dynamo=True, verbose=False, opset_version=asked.opset
+    )
     content = program.model_proto.SerializeToString()
     return Exported(lambda: session(content, threads=1), lambda: content)
 
 
-def _torchscript(
-    model: Call,
-    args: tuple[Any, ...],
-    names: list[str],
-    opset: int | None,
-    allow: Sequence[str],
-    target: str | None,
-) -> Exported:
+def _torchscript(asked: _Asked) -> Exported:
     file = io.BytesIO()
-    torch.onnx.export(model, args, file, input_names=names, dynamo=False, opset_version=opset)
+    torch.onnx.export(asked.model, asked.args, file, input_names=asked.names, dynamo=False, opset_version=asked.opset)
     return Exported(lambda: session(file.getvalue(), threads=1), file.getvalue)
 
 
@@ -149,7 +140,7 @@ def export(
     copies = tuple(tensor.clone() for tensor in args)  # TorchScript's exporter runs operators that write to them
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return EXPORTERS[exporter](model, copies, names, opset, allow, target)
+        return EXPORTERS[exporter](_Asked(model, copies, names, opset, allow, target))
 
 
 def text_of(exported: Exported) -> str:

@@ -13,7 +13,7 @@ evaluator.py     the original by ONNX's reference evaluator
 """
 
 from opbridge.fixing.fix import Fixed, difference, fix
-from opbridge.fixing.repairing import Broken, Change, key_of, repaired
+from opbridge.fixing.repairing import Change, repaired, repaired_copy
 from opbridge.fixing.site import has_repair
 
-__all__ = ["Broken", "Change", "Fixed", "difference", "fix", "has_repair", "key_of", "repaired"]
+__all__ = ["Change", "Fixed", "difference", "fix", "has_repair", "repaired", "repaired_copy"]

@@ -16,7 +16,7 @@ from opbridge.rules.lint import chosen_rules, look
 from opbridge.rules.looking import Looked
 from opbridge.targets import Target
 
-__all__ = ["Broken", "Change", "Key", "key_of", "repaired"]
+__all__ = ["Broken", "Change", "Key", "RepairedCopy", "key_of", "repaired", "repaired_copy"]
 
 del families  # imported for the repairs that they register
 
@@ -58,6 +58,39 @@ class Change:
 
     finding: Finding
     done: str
+
+
+@dataclass(frozen=True)
+class RepairedCopy:
+    """A copy of a model, without the repairs that failed.
+
+    Attributes:
+        model: The copy.
+        changes: What was done.
+        left: What is found afterwards.
+        undone: The findings whose repairs failed, and how.
+    """
+
+    model: ir.Model
+    changes: list[Change]
+    left: list[Finding]
+    undone: dict[Key, str]
+
+
+def repaired_copy(model: ir.Model, targets: Sequence[Target]) -> RepairedCopy:
+    """Repairs a copy of a model, again and again without the repairs that fail.
+
+    Args:
+        model: The model, which is not changed.
+        targets: What it is to run on.
+    """
+    undone: dict[Key, str] = {}
+    while True:
+        copy = model.clone()
+        try:
+            return RepairedCopy(copy, *repaired(copy, targets, undone=undone), undone)
+        except Broken as broken:
+            undone[key_of(broken.finding)] = f"it failed ({broken.why})."
 
 
 def repaired(

@@ -25,7 +25,7 @@ report.py        what is said of it
 
 from __future__ import annotations
 
-from opbridge.precision.casting import cast, cast_for
+from opbridge.precision.casting import cast, cast_for, with_kept_file
 from opbridge.precision.report import Kept, Narrowed
 
-__all__ = ["Kept", "Narrowed", "cast", "cast_for"]
+__all__ = ["Kept", "Narrowed", "cast", "cast_for", "with_kept_file"]

@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import onnx
 
 from opbridge.conversion.converting import is_external
-from opbridge.errors import PrecisionError, UsageError
+from opbridge.errors import PrecisionError, SaveError, UsageError
 from opbridge.precision.formats import find_format
 from opbridge.precision.report import Narrowed
 from opbridge.precision.steps import Fit, Unsupported, Work
 from opbridge.rules.measured import Inputs
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.save import writer
+from opbridge.save.failed import keep_failed
 
-__all__ = ["cast", "cast_for"]
+__all__ = ["cast", "cast_for", "with_kept_file"]
 
 _ROUNDS = 3
 """So often the tolerance of the simulation is halved where the file itself is not within the tolerance."""
@@ -101,28 +103,14 @@ def cast_for(
 ) -> Narrowed:
     """Casts a model as `cast` does, for something that is to run it.
 
+    The other arguments are those of `cast`, which raises the same errors.
+
     Args:
-        model: As for `cast`.
-        to: As for `cast`.
-        output: As for `cast`.
-        inputs: As for `cast`.
-        keep_io: As for `cast`.
-        keep: As for `cast`.
-        tolerance: As for `cast`.
-        verify: As for `cast`.
-        external_data: As for `cast`.
-        progress: As for `cast`.
         label: What the model is called in messages; "": its path.
         fit: Rewrites a cast model in place, before it is compared, and says which nodes have to stay in float32 all the
             same: by their names, or those of their first outputs, the reasons.
         accept: Is called with the compared model before its file is put in its place. What it raises keeps the file
             from being written.
-
-    Raises:
-        ModelFileError: As for `cast`.
-        PrecisionError: As for `cast`.
-        SaveError: As for `cast`.
-        UsageError: As for `cast`.
     """
     format_ = find_format(to)
     if tolerance is not None and not tolerance > 0:
@@ -163,6 +151,27 @@ def cast_for(
         if files is not None:
             result.files = files.commit()
     return result
+
+
+def with_kept_file(
+    error: PrecisionError, path: Path | None, precision: str, external_data: bool | None
+) -> PrecisionError:
+    """The error for a model whose cast exceeds the tolerance, and whose file it keeps under another name."""
+    result = error.result
+    if path is None or result is None or result.ok:
+        return error
+    stands = f"{path} is unchanged" if os.path.lexists(path) else f"{path} was not written"
+    try:
+        kept = keep_failed(result.model, path, result.compared(), external_data=external_data)
+    except SaveError as failure:
+        saved = f"The cast model could not be saved ({failure})"
+    else:
+        saved = f"The cast model was saved as {kept} for inspection"
+    return PrecisionError(
+        f"{path} was not cast to {precision}: {result.compared()} {saved}; {stands}. Export without precision= "
+        "(--precision), and cast the file with 'opbridge cast', which takes --keep and --tolerance.",
+        result,
+    )
 
 
 def _silent(text: str) -> None:

@@ -20,6 +20,8 @@ _SMALLEST, _LARGEST = 9, 256
 class AttentionKernel(NodeRule):
     """An Attention that has no kernel, and that is not computed in other operators.
 
+    What TensorRT-RTX 1.7.1 was seen to do:
+
     1. float16 and bfloat16 have kernels for heads of more than 8 elements, and 256 at most.
     2. One query is computed without a kernel.
     3. So is attention of rank 3 and known sizes, with computed keys and values, without a mask, causality or grouped

@@ -8,21 +8,12 @@ import onnx_ir as ir
 
 from opbridge.rules.looking import Looked
 from opbridge.rules.rule import Hit, NodeRule
+from opbridge.rules.size_inputs import SIZE_INPUTS, size_inputs
 
 __all__ = ["RULES", "SIZES", "source"]
 
-SIZES = {
-    "ConstantOfShape": (0,),
-    "Expand": (1,),
-    "Pad": (1,),
-    "Range": (0, 1, 2),
-    "Reshape": (1,),
-    "Slice": (1, 2),
-    "Split": (1,),
-    "Tile": (1,),
-    "TopK": (1,),
-}
-"""By the operator, the inputs that sizes of its outputs are computed from."""
+SIZES = {**SIZE_INPUTS, "Split": (1,), "TopK": (1,)}
+"""By the operator, the inputs that TensorRT-RTX 1.7.1 was seen to compute before the run."""
 
 _FARTHEST = 256
 
@@ -55,10 +46,8 @@ class SizeOfFloats(NodeRule):
     operators = frozenset(SIZES)
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        for at in SIZES[node.op_type]:
-            value = node.inputs[at] if at < len(node.inputs) else None
-            found = None if value is None else source(value, looked)
-            if found is not None:
+        for value in size_inputs(node, SIZES):
+            if (found := source(value, looked)) is not None:
                 yield Hit(f"The size input of {node.op_type} is computed from the values of the input '{found}'.", node)
                 return
 

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from opbridge.rules.looking import Looked, bodies, computed_from, type_name
 from opbridge.rules.rule import Hit, NodeRule
+from opbridge.rules.size_inputs import SIZE_INPUTS, size_inputs
 
 __all__ = ["RULES", "origin"]
 
@@ -120,16 +121,7 @@ class ShapeOfData(NodeRule):
         yield Hit(f"The output shape of {node.op_type} depends on the values of its input.", node)
 
 
-_SHAPE_INPUTS = {
-    "Range": (0, 1, 2),
-    "ConstantOfShape": (0,),
-    "Reshape": (1,),
-    "Expand": (1,),
-    "Tile": (1,),
-    "Slice": (1, 2),
-    "Pad": (1,),
-    "Resize": (2, 3),
-}
+_SHAPE_INPUTS = {**SIZE_INPUTS, "Resize": (2, 3)}
 _SOURCES = frozenset({"ArgMax", "ArgMin", "TopK", "NonZero", "Unique", "NonMaxSuppression", "Compress"})
 
 
@@ -146,10 +138,8 @@ class SizeOfData(NodeRule):
     operators = frozenset(_SHAPE_INPUTS)
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        for at in _SHAPE_INPUTS[node.op_type]:
-            value = node.inputs[at] if at < len(node.inputs) else None
-            found = None if value is None else origin(value)
-            if found is not None:
+        for value in size_inputs(node, _SHAPE_INPUTS):
+            if (found := origin(value)) is not None:
                 yield Hit(f"The size input of {node.op_type} is computed by {found.op_type} '{found.name}'.", node)
                 return
 

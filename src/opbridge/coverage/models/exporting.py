@@ -16,8 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opbridge import pipeline
-from opbridge.coverage.building import builder_of
-from opbridge.errors import TargetError
+from opbridge.coverage.building import builder_of, exported_to_build
 from opbridge.program import session
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from opbridge.capture import Capture
     from opbridge.coverage.models.entries import Inputs
+    from opbridge.program import Program
 
 __all__ = ["EXPORTERS", "Exported", "Stages"]
 
@@ -78,23 +78,19 @@ def _opbridge(
 
     For that one, a file that lint finds errors in is one as well: the sweep says whether it is right.
     """
-    verify: dict[str, Any] = {} if builder_of(target) is None else {"verify": False}
-    try:
-        program = pipeline.export(
-            model,
-            example.args,
-            path,
-            kwargs=example.kwargs,
-            dynamic_shapes=dynamic_shapes,
-            target=target,
-            progress=stages,
-            **verify,
-        )
-    except TargetError as error:
-        if error.file is None or builder_of(target) is None:
-            raise
-        kept = error.file
-        return Exported(lambda: session(kept, threads=1), lambda: ir.load(kept), kept)
+    options: dict[str, Any] = {
+        "kwargs": example.kwargs,
+        "dynamic_shapes": dynamic_shapes,
+        "target": target,
+        "progress": stages,
+    }
+    program: Program | None
+    if builder_of(target) is None:
+        program = pipeline.export(model, example.args, path, **options)
+    else:
+        program, path = exported_to_build(model, example.args, path, verify=False, **options)
+    if program is None:
+        return Exported(lambda: session(path, threads=1), lambda: ir.load(path), path)
     routes = Counter(row.route for row in program.plan.rows if row.route is not None)
     notes = tuple(dict.fromkeys((*program.capture.notes, *program.plan.notes)))
     return Exported(

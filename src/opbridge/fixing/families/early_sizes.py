@@ -7,6 +7,7 @@ import onnx_ir as ir
 from opbridge.conversion.step import Step
 from opbridge.fixing.site import Refused, Site, repair
 from opbridge.rules.of_early_sizes import SIZES, source
+from opbridge.rules.size_inputs import size_inputs
 
 _ARRANGING = frozenset(
     {"Add", "Cast", "Concat", "Div", "Identity", "Max", "Min", "Mul", "Neg", "Reshape", "Squeeze", "Sub", "Unsqueeze"}
@@ -23,10 +24,9 @@ def behind_topk(site: Site) -> str:
         raise Refused("without TopK")
     node, step = site.node, site.step()
     made: dict[ir.Value, ir.Value] = {}
-    for at in SIZES[node.op_type]:
-        value = node.inputs[at] if at < len(node.inputs) else None
-        if value is not None and source(value, site.looked) is not None:
-            made[value] = _late(site, step, value, {})
+    for size in size_inputs(node, SIZES):
+        if source(size, site.looked) is not None:
+            made[size] = _late(site, step, size, {})
     site.put_before(step)
     for at, value in enumerate(node.inputs):
         if value in made:

@@ -49,7 +49,7 @@ class DeviceCache {
     void keep(const std::string& hash, const std::string& content) const {
         if (folder_.empty()) return;
 #if !defined(_WIN32)
-        std::string name = folder_ + "/writing-XXXXXX";
+        std::string name = folder_ + "/writing-XXXXXX";  // mkstemp puts a name that nobody has in the place of the X
         const int descriptor = mkstemp(&name[0]);
         if (descriptor < 0) return;
         close(descriptor);
