@@ -75,9 +75,25 @@ def test_a_changed_file_is_read_again(write):
     assert specs.load("net.py:build").args == (1, 2, 3)
 
 
+def test_a_file_that_is_the_same_is_run_once(write):
+    """A second definition of a custom operator frees the first, which objects of the first run still call."""
+    write(
+        "import torch\n"
+        "@torch.library.custom_op('spectest::halved', mutates_args=())\n"
+        "def halved(x: torch.Tensor) -> torch.Tensor:\n    return x / 2\n"
+        "OTHERS = 1\n"
+        "def build():\n    return halved, (torch.ones(2),)\n"
+    )
+    first = specs.load("net.py:build").model
+    assert specs.attribute("net.py:OTHERS", "number") == 1
+    assert specs.load("net.py:build").model is first
+
+
 def test_random_weights_are_the_same_in_every_run(write):
-    write("import torch\nHEAD = torch.randn(3)\ndef build():\n    return abs, (HEAD, torch.randn(3))\n")
-    first, again = (specs.load("net.py:build").args for _ in range(2))
+    text = "import torch\nHEAD = torch.randn(3)\ndef build():\n    return abs, (HEAD, torch.randn(3))\n"
+    for name in ("net.py", "again.py"):
+        write(text, name)
+    first, again = (specs.load(f"{name}:build").args for name in ("net.py", "again.py"))
     assert all(map(torch.equal, first, again))
 
 

@@ -46,7 +46,7 @@ def test_the_routes_of_every_operator():
 
 def test_a_wrong_translation_is_found_and_named():
     verdict = tried("half")
-    assert verdict.outcome == "wrong"
+    assert verdict.outcome == "wrong", verdict.message
     assert "elements differ" in verdict.message and "first at" in verdict.message
     assert "sweeptest::half" in verdict.message
 
@@ -54,7 +54,7 @@ def test_a_wrong_translation_is_found_and_named():
 @pytest.mark.slow
 def test_a_wrong_distribution_is_found():
     verdict = tried("biased", 2)
-    assert (verdict.outcome, verdict.kind) == ("wrong", "random")
+    assert (verdict.outcome, verdict.kind) == ("wrong", "random"), verdict.message
     assert "different distributions" in verdict.message
 
 
@@ -75,7 +75,7 @@ def test_a_missing_operator_is_refused():
 )
 def test_what_is_left_out(key, reason):
     verdict = tried(key)
-    assert verdict.outcome == "left out" and reason in verdict.message
+    assert verdict.outcome == "left out" and reason in verdict.message, verdict.message
 
 
 def test_samples_that_are_not_there():

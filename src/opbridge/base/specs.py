@@ -30,6 +30,11 @@ _FORM = "FILE.py:FACTORY or package.module:FACTORY, as in examples/deform_net.py
 _RETURNS = "return (model, args) or (model, args, keywords), with args a tuple of example inputs"
 _LONGEST_MESSAGE = 400
 
+_imported: dict[Path, tuple[bytes, ModuleType]] = {}
+"""The files imported so far, with their content. One that is the same is not run again, as Python imports modules once.
+A second run would define the file's custom operators again, and torch (2.13 to 2.15) then frees those of the first run
+while objects of that run still call them: they run any operator that took the place."""
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -75,7 +80,8 @@ def returned(spec: str) -> Any:
 
     1. The file's folder, or the current directory for a module, is put first on `sys.path`, as Python does it for a
        script and for `python -m`.
-    2. The file or module is imported; a file under a name of its own, so that it hides no installed package.
+    2. The file or module is imported, once as long as it stays the same; a file under a name of its own, so that it
+       hides no installed package.
     3. The factory is looked up, and called with nothing.
     4. Before either, torch's generator is seeded where torch is loaded: random weights are then the same in every run,
        so that a file can be verified in another run than the one that exported it.
@@ -135,6 +141,10 @@ def _import_file(spec: str, path: Path) -> ModuleType:
         raise UsageError(f"{path} {kind}, so '{spec}' is not a valid SPEC. Write {_FORM}.{hint}")
     _put_on_path(path.resolve().parent)
     name = f"opbridge_spec_{path.stem}"
+    content, (known, module) = path.read_bytes(), _imported.get(path.resolve(), (None, None))
+    if module is not None and known == content:
+        sys.modules[name] = module
+        return module
     loader = importlib.util.spec_from_file_location(name, path)
     if loader is None or loader.loader is None:
         raise UsageError(f"{path} is not a Python file, so '{spec}' is not a valid SPEC. Write {_FORM}.")
@@ -142,6 +152,7 @@ def _import_file(spec: str, path: Path) -> ModuleType:
     sys.modules[name] = module  # while it runs too: dataclasses look their module up
     with _explained(str(path)):
         loader.loader.exec_module(module)
+    _imported[path.resolve()] = content, module
     return module
 
 
