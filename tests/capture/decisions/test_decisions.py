@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import onnx
 import pytest
 import torch
@@ -293,3 +295,30 @@ def test_a_loop_that_counts_in_an_attribute_is_refused():
         match=r"more than \d+ data-dependent conditions in one run, for example at .*test_decisions\.py:\d+",
     ):
         capture(Model(), torch.ones(2))
+
+
+_COUNTED = [0]
+
+
+def _count(*given):
+    _COUNTED[0] += 1
+
+
+@pytest.mark.slow
+def test_a_handler_of_signals_that_runs_amid_a_loop_is_none_of_the_models_code(tmp_path):
+    """Profilers and timeouts have one, whose own variables change from one turn to the next."""
+
+    def model(x):
+        for row in x:
+            signal.raise_signal(signal.SIGUSR1)
+            x = x * 0.9 + row
+        return x
+
+    kept = signal.signal(signal.SIGUSR1, _count)
+    try:
+        opbridge.export(
+            model, (torch.randn(4, 2),), tmp_path / "model.onnx", dynamic_shapes=({0: "rows"},), verify=False
+        )
+    finally:
+        signal.signal(signal.SIGUSR1, kept)
+    assert _COUNTED[0] and _nodes(onnx.load(tmp_path / "model.onnx").graph, "Loop") == 1

@@ -2,15 +2,21 @@
 
 A capture of decisions follows the model's frames by `sys.settrace`. Python then calls its function for every frame, and
 an operator that is run without values has hundreds of them: a third of the time of such a capture.
+
+Python also runs code that nothing of the model calls, between any two of its instructions: the handlers of signals,
+what is called before and after a garbage collection, and the finalizers of what it frees. It would be taken for the
+model's, which then seems to change its variables. Handlers are not followed, and no collection begins meanwhile.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 __all__ = ["paused", "tracing"]
@@ -29,19 +35,45 @@ _thread = _Thread()
 
 @contextlib.contextmanager
 def tracing(function: Callable[[FrameType, str, Any], Any]) -> Iterator[None]:
-    """Within this context, a function is called as by `sys.settrace`, but for frames that begin where it is paused."""
+    """Within this context, a function is called as by `sys.settrace`, but for frames that begin where it is paused.
+
+    Garbage is not collected meanwhile, unless `gc.collect` is called.
+    """
+    handlers = _handlers()
 
     def called(frame: FrameType, event: str, argument: Any) -> Any:
-        return None if _thread.is_paused else function(frame, event, argument)
+        if _thread.is_paused:
+            return None
+        if frame.f_code in handlers:
+            _thread.is_paused = True
+            return _resume
+        return function(frame, event, argument)
 
-    kept, was_on = sys.gettrace(), _thread.is_on
+    kept, was_on, collected = sys.gettrace(), _thread.is_on, gc.isenabled()
     _thread.is_on = True
-    sys.settrace(function if _CAN_SWITCH else called)
+    gc.disable()
+    sys.settrace(function if _CAN_SWITCH and not handlers else called)
     try:
         yield
     finally:
         sys.settrace(kept)
         _thread.is_on = was_on
+        if collected:
+            gc.enable()
+
+
+def _handlers() -> frozenset[CodeType]:
+    """The code of the functions that Python calls at a signal or at a garbage collection."""
+    found = [*map(signal.getsignal, signal.valid_signals()), *gc.callbacks]
+    called = [each if hasattr(each, "__code__") else type(each).__call__ for each in found if callable(each)]
+    return frozenset(code for each in called if isinstance(code := getattr(each, "__code__", None), CodeType))
+
+
+def _resume(frame: FrameType, event: str, argument: Any) -> Any:
+    """Ends the pause in which a handler runs, once it returns."""
+    if event == "return":
+        _thread.is_paused = False
+    return _resume
 
 
 @contextlib.contextmanager
