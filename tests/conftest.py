@@ -1,4 +1,4 @@
-"""Settings for every test: what is drawn and skipped, and what `make quick` and `make test-torch` choose."""
+"""Settings for every test: what is drawn and skipped, and what each command of the Makefile chooses."""
 
 from __future__ import annotations
 
@@ -42,6 +42,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--touching-torch",
         action="store_true",
         help="run the tests of what depends on the release of torch, and of all others what --quick runs",
+    )
+    parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="run the tests marked thorough too: further models, sizes and architectures for the same code",
     )
     parser.addoption(
         "--seed",
@@ -132,6 +137,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if item.get_closest_marker("torchvision"):
                 item.add_marker(pytest.mark.skip(reason="torchvision is not installed"))
     items.sort(key=lambda item: item.get_closest_marker("long") is None)  # of two others, the order stays
+    if not config.getoption("thorough"):
+        for item in items:
+            if item.get_closest_marker("thorough") and not item.get_closest_marker("quick"):
+                item.add_marker(pytest.mark.skip(reason="marked thorough: --thorough runs it too, as .ci/run does"))
     if not (config.getoption("quick") or config.getoption("touching_torch")):
         return
     kept = _quick(items)

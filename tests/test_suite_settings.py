@@ -44,11 +44,11 @@ def test_fails():
 """
 
 
-def run(folder: Path, *arguments: str, **variables: str) -> tuple[dict[str, list[float]], str]:
+def run(folder: Path, *arguments: str, text: str = FILE, **variables: str) -> tuple[dict[str, list[float]], str]:
     """What each test drew, by its name, and what pytest printed."""
     folder.mkdir(exist_ok=True)
     shutil.copy(HERE / "conftest.py", folder)
-    (folder / "test_drawing.py").write_text(FILE)
+    (folder / "test_drawing.py").write_text(text)
     notes = folder / "notes"
     notes.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rfEX", "-n", "0", *arguments]
@@ -74,6 +74,14 @@ def test_processes_of_pytest_xdist_draw_from_the_seed_that_was_drawn(tmp_path):
     many, printed = run(tmp_path / "one", "--seed", "random", "-n", "2")
     (seed,) = re.findall(r"--seed (\d+)", printed)
     assert run(tmp_path / "one", "--seed", seed)[0] == many
+
+
+@pytest.mark.slow
+def test_what_is_marked_thorough_is_skipped_unless_it_is_asked_for(tmp_path):
+    marked = FILE.replace('"row", "ab"', '"row", ["a", pytest.param("b", marks=pytest.mark.thorough)]')
+    kept, printed = run(tmp_path / "one", text=marked)
+    assert "a" in kept and "b" not in kept and re.search(r"1  marked thorough", printed)
+    assert {"a", "b"} <= run(tmp_path / "one", "--thorough", text=marked)[0].keys()
 
 
 @pytest.mark.slow

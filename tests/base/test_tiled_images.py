@@ -220,6 +220,7 @@ class _Chosen(torch.nn.Module):
 
 @pytest.mark.long
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_they_are_exported_for_any_number_of_images(tmp_path):
     kind, settings = _PACKING["LLaVA-OneVision"]  # LLaVA-NeXT takes lists of features so too, and scales nothing
     known_functions.computed(kind.pack_image_features)

@@ -91,5 +91,6 @@ def test_a_file_is_linted_repaired_and_converted_in_little_memory(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_model_is_exported_for_a_target(folder):
     assert _said(_EXPORT, str(folder), str(_ROWS)) == [True, 1, 2]

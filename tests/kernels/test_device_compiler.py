@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from device import SOURCE, has_nvrtc
+from helpers.rows import one_in
 
 import opbridge
 from opbridge.errors import BuildError
@@ -21,7 +22,7 @@ def nvrtc() -> None:
         pytest.skip("NVRTC is not installed (pip install nvidia-cuda-nvrtc)")
 
 
-@pytest.mark.parametrize("architecture", [*ARCHITECTURES, "compute_75", "compute_120"])
+@pytest.mark.parametrize("architecture", [*one_in(4, ARCHITECTURES), *one_in(2, ("compute_75", "compute_120"))])
 def test_functions_of_an_element_compile(architecture: str) -> None:
     code = compile_program(opbridge.build(SOURCE), 0, architecture)
     assert code.startswith(f"opbridge device code 1\n{architecture}\n".encode())
@@ -30,7 +31,7 @@ def test_functions_of_an_element_compile(architecture: str) -> None:
         assert b"opbridge::detail::elements<&::" + name + b">\t" in code
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", one_in(4, ARCHITECTURES))
 def test_functions_of_the_built_in_kernels_compile(architecture: str) -> None:
     code = compile_program(shipped("_builtin"), 0, architecture)
     for name in ("float", "double", "opbridge::Half", "opbridge::BFloat16"):

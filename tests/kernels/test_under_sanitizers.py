@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from helpers.rows import one_in
 from kernels import under_sanitizers
 
 KERNEL = """
@@ -53,7 +54,7 @@ WRONG = {
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the runtimes of the sanitizers are found as on Linux")
-@pytest.mark.parametrize("sanitizer", WRONG)
+@pytest.mark.parametrize("sanitizer", one_in(3, WRONG))
 def test_what_a_kernel_does_wrong_is_reported(tmp_path, sanitizer):
     statement, words = WRONG[sanitizer]
     folder = tmp_path / "opbridge"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 import pytest
 import torch
+from helpers.rows import one_in
 from helpers.shape_inference import assert_shapes_agree
 from models.zoo import TRANSFORMERS, VISION
 
@@ -47,7 +48,7 @@ def _export(make, tmp_path, dynamic):
 
 @pytest.mark.slow
 @pytest.mark.torchvision
-@pytest.mark.parametrize(("name", "dynamic"), _rows(VISION))
+@pytest.mark.parametrize(("name", "dynamic"), one_in(2, _rows(VISION)))
 def test_torchvision(name, dynamic, tmp_path):
     _export(VISION[name], tmp_path, dynamic)
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.ao.quantization as eager
 import torch.nn.functional as F
+from helpers.rows import one_in
 from onnxscript import opset18 as op
 from torch import nn
 
@@ -228,7 +229,7 @@ EAGER = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", TORCHAO)
+@pytest.mark.parametrize("name", one_in(2, TORCHAO))
 def test_torchao(name, tmp_path):
     pytest.importorskip("torchao", reason="it quantises these models")
     _check(*TORCHAO[name], tmp_path)
