@@ -103,6 +103,17 @@ ENTRY int cuModuleGetFunction(void** function, void* module, const char* name) {
     *function = dlsym(module, name);
     return answer("cuModuleGetFunction") ? 2 : *function ? 0 : 500;
 }
+ENTRY int cuMemAllocAsync(void** memory, size_t bytes, void* stream) {
+    char text[80];
+    std::snprintf(text, sizeof text, "allocate %zu stream %p\n", bytes, stream);
+    record() += text;
+    *memory = std::malloc(bytes);
+    return answer("cuMemAllocAsync");
+}
+ENTRY int cuMemFreeAsync(void* memory, void*) {
+    std::free(memory);
+    return answer("cuMemFreeAsync");
+}
 ENTRY int cuFuncSetAttribute(void*, int, int) { return answer("cuFuncSetAttribute"); }
 ENTRY int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                          void* stream, void** arguments, void**) {

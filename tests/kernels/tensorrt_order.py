@@ -136,9 +136,10 @@ def functions(text: str, name: str) -> list[str]:
 def fields(text: str, name: str) -> list[str]:
     """The fields of a structure, in order."""
     body = re.sub(r"\b(?:public|protected|private):", "", _body(text, "class|struct", name))
-    while "(" in body and (
-        shorter := re.sub(r"[^;{}]*\([^()]*\)[^;{}]*(?:;|\{[^{}]*\}(?:[^;{}]*\{[^{}]*\})*)", ";", body)
-    ) != body:
+    while (
+        "(" in body
+        and (shorter := re.sub(r"[^;{}]*\([^()]*\)[^;{}]*(?:;|\{[^{}]*\}(?:[^;{}]*\{[^{}]*\})*)", ";", body)) != body
+    ):
         body = shorter
     lines = []
     for declaration in (each.strip() for each in body.split(";")):

@@ -42,12 +42,14 @@ class Declared:
         domain: Its namespace, the domain of its ONNX nodes.
         op_type: What the nodes are called there.
         problem: Why it cannot be used; "" where it can.
+        cuda: Whether it has a kernel for CUDA devices.
     """
 
     schema: str
     domain: str
     op_type: str
     problem: str
+    cuda: bool = False
 
     @property
     def name(self) -> str:
