@@ -6,6 +6,7 @@ The host stands where TensorRT would, and the driver only seems to be there; wha
 from __future__ import annotations
 
 import itertools
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ import torch
 from device import SOURCE, seeming_cuda
 from tensorrt_host import CHW32, Host, HostTensor
 
+from opbridge.cli import main
 from opbridge.errors import KernelError
 from opbridge.kernels import tensorrt
 from opbridge.kernels.compiler import Settings
@@ -112,6 +114,25 @@ def test_the_logger_of_a_release_before_11_is_called_too(library):
     assert "1 elementtest::smooth: the node has no attribute 'step' of the type int\n" in host.messages()
     assert host.create("elementtest::smooth", {"step": 1}) is not None
     Host(library)  # for the other tests
+
+
+def test_the_command_line_builds_plug_ins(library, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    flags = ["-g", "--flag", "-DSEEMING_CUDA"]  # the library that is built already
+    given = [str(PLUGINS), str(SOURCE), *flags]
+    assert main(["build", *given, "--tensorrt", "-o", "mine.so", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["library"] == "mine.so"
+    assert "elementtest::smooth" in answer["plugins"]
+    assert answer["without_cuda"] == ["plugintest::on_the_cpu", "elementtest::total"]
+    assert main(["build", *given, "--tensorrt", "-o", "mine.so"]) == 0
+    said = capsys.readouterr().out
+    assert "plug-in     plugintest::doubled" in said
+    assert "no plug-in  elementtest::total: it has no kernel for CUDA devices" in said
+    assert "trtexec --onnx=model.onnx --dynamicPlugins=mine.so" in said
+    assert main(["build", *given, "--tensorrt", "--openvino"]) == 2
+    assert main(["build"]) == 2
+    assert "opbridge build requires a C++ file" in capsys.readouterr().err
 
 
 # Fields
