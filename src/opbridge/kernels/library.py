@@ -56,6 +56,11 @@ class Declared:
         """ "mylib::my_add": PyTorch's operator, and the ONNX node."""
         return f"{self.domain}::{self.op_type}"
 
+    @property
+    def returns_list(self) -> bool:
+        """Whether its last result is a list of tensors, as many as the call decides."""
+        return self.schema.rstrip(" )").endswith("Tensor[]")
+
 
 class Library:
     """A shared library with kernels.

@@ -30,6 +30,7 @@ __all__ = [
     "Only",
     "Partly",
     "Pattern",
+    "Plugins",
     "Ranges",
     "Rank",
     "Revision",
@@ -338,6 +339,13 @@ class Functions(Fact):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Plugins(Fact):
+    """A node with the attribute `plugin_namespace` names a plug-in, which the runtime has if its library is loaded."""
+
+    needs = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pattern(Fact):
     """A rule that looks at more than one node applies.
 
@@ -399,6 +407,7 @@ KINDS: dict[str, type[Fact]] = {
     "ranges": Ranges,
     "functions": Functions,
     "pattern": Pattern,
+    "plugins": Plugins,
     "chain": Chain,
 }
 """The kinds of facts, as a target's file names them."""

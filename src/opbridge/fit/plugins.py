@@ -1,0 +1,79 @@
+"""Kernels in a model for TensorRT: what its ONNX parser needs to find their plug-ins.
+
+1. A node is marked if a library at hand, loaded or built in, has a kernel of it for CUDA devices, from which
+   `opbridge build --tensorrt` builds the plug-in; if the target has plug-ins; and if the user does not state that
+   the target has the operator already (`provides=`).
+2. The marks are attributes. ONNX Runtime and the kernels themselves take no notice of them.
+3. Integers that do not fit 32 bits would be cut by the parser, without a word: that is a problem.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from opbridge.fit.target import Target
+from opbridge.kernels import library
+from opbridge.kernels.library import Declared
+from opbridge.plan.rows import Problem
+from opbridge.targets import facts
+from opbridge.targets.plugins import INT32, NAMESPACE, OUTPUTS, VERSION
+
+__all__ = ["mark"]
+
+_VERSION = "1"
+"""Of all plug-ins that opbridge builds."""
+
+
+def mark(model: ir.Model, target: Target) -> dict[str, Problem]:
+    """Gives the nodes of kernels the attributes of plug-ins, in place, where the target has plug-ins.
+
+    Args:
+        model: The model.
+        target: Its target.
+
+    Returns:
+        A problem for each operator whose attributes a plug-in would not get as they are.
+    """
+    if target.limits is None or not target.limits.of_kind(facts.Plugins):
+        return {}
+    problems: dict[str, Problem] = {}
+    for node in itertools.chain(model.graph.all_nodes(), *(each.all_nodes() for each in model.functions.values())):
+        declared = _kernel_of(node, target)
+        if declared is None:
+            continue
+        too_large = next(_too_large(node), None)
+        if too_large is not None:
+            name, value = too_large
+            problems[node.metadata_props.get("opbridge.operator", declared.name)] = Problem(
+                f"The attribute '{name}' of {declared.name} is {value}, of which TensorRT's parser gives only 32 bits "
+                "to the plug-in.",
+                "Use a value between -2147483648 and 2147483647.",
+            )
+        node.attributes[NAMESPACE] = ir.AttrString(NAMESPACE, declared.domain)
+        node.attributes[VERSION] = ir.AttrString(VERSION, _VERSION)
+        if declared.returns_list:
+            node.attributes[OUTPUTS] = ir.AttrInt64(OUTPUTS, len(node.outputs))
+    return problems
+
+
+def _kernel_of(node: ir.Node, target: Target) -> Declared | None:
+    """The kernel that a node's plug-in is built from; None: it has none."""
+    if node.domain in ("", "ai.onnx") or target.has_operator(node.domain, node.op_type):
+        return None
+    if target.provides(node.domain, node.op_type):
+        return None
+    name = f"{node.domain}::{node.op_type}"
+    having = library.find(name)
+    operators = having.operators if having is not None else ()
+    return next((each for each in operators if each.name == name and each.cuda), None)
+
+
+def _too_large(node: ir.Node) -> Iterator[tuple[str, int]]:
+    """The integers among a node's attributes that do not fit 32 bits."""
+    for name, attribute in node.attributes.items():
+        if attribute.type in (ir.AttributeType.INT, ir.AttributeType.INTS):
+            values = attribute.value if attribute.type == ir.AttributeType.INTS else [attribute.value]
+            yield from ((name, int(each)) for each in values if each not in INT32)
