@@ -79,6 +79,13 @@ def test_an_integer_that_the_parser_would_cut_is_a_problem(attribute):
     assert not marked("y = planned.add <step = 2147483647> (a, b)")[1]
 
 
+def test_an_input_that_is_left_out_before_others_is_a_problem():
+    reason = "planned::add is called without an input that precedes others, which is not supported in plug-ins."
+    assert marked('y = planned.add ("", b)')[1]["planned::add"].reason == reason
+    assert marked('y = planned.add (a, "", b, "")')[1]["planned::add"].reason == reason
+    assert not marked('y = planned.add (a, "")')[1]
+
+
 def findings(made: ir.Model, target: str, **settings) -> list:
     return [each for each in opbridge.lint(ir.to_proto(made).SerializeToString(), target, **settings) if each.operator]
 

@@ -11,11 +11,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import onnx
 import pytest
 import torch
 from device import SOURCE, seeming_cuda
 from tensorrt_host import CHW32, Host, HostTensor
 
+import opbridge
 from opbridge.cli import main
 from opbridge.errors import KernelError
 from opbridge.kernels import tensorrt
@@ -416,3 +418,36 @@ def test_a_type_without_a_kernel_for_cuda_is_refused_before_a_launch(host, cuda)
     x = torch.ones(3, dtype=torch.int32)
     assert run(plugin, [x, x], x) == 2
     assert "no kernel supports (a: int32, b: int32)" in host.messages()
+
+
+# From a model
+
+
+class Smoothed(torch.nn.Module):
+    def __init__(self, ops) -> None:
+        super().__init__()
+        self.ops = ops
+
+    def forward(self, x):
+        value, _ = self.ops.split(self.ops.smooth(x, 2), scale=2.0, flip=True)
+        return value
+
+
+def test_a_plug_in_is_made_of_a_node_of_an_exported_file(library, host, cuda, tmp_path):
+    """The file is verified in ONNX Runtime, and its first node is run as TensorRT would run it."""
+    ops, x = opbridge.load(library), torch.randn(2, 3, 8)
+    program = opbridge.export(Smoothed(ops), (x,), tmp_path / "m.onnx", target="tensorrt:10.15", dynamic_shapes="auto")
+    assert program.verification.ok
+    assert [each.rule for each in program.findings] == ["needs-plugin", "needs-plugin"]
+    nodes = [each for each in onnx.load(tmp_path / "m.onnx").graph.node if each.domain == "elementtest"]
+    assert [(each.op_type, len(each.input)) for each in nodes] == [("smooth", 1), ("split", 1)]
+    attributes = [{each.name: onnx.helper.get_attribute_value(each) for each in node.attribute} for node in nodes]
+    for fields in attributes:
+        assert (fields.pop("plugin_namespace"), fields.pop("plugin_version")) == (b"elementtest", b"1")
+    plugin = host.create("elementtest::smooth", attributes[0])
+    assert plugin.shapes(dynamic(x.shape)) == [(2, 3, 4)]
+    found = torch.empty(2, 3, 4)
+    assert run(plugin, [x], found) == 0
+    padded = torch.nn.functional.pad(x, (1, 1))
+    torch.testing.assert_close(found, torch.nn.functional.avg_pool1d(padded, 3, 2))
+    assert host.create("elementtest::split", attributes[1]).shapes(dynamic((2, 3, 4))) == [(2, 3, 4), (2, 3, 4)]

@@ -44,14 +44,9 @@ def mark(model: ir.Model, target: Target) -> dict[str, Problem]:
         declared = _kernel_of(node, target)
         if declared is None:
             continue
-        too_large = next(_too_large(node), None)
-        if too_large is not None:
-            name, value = too_large
-            problems[node.metadata_props.get("opbridge.operator", declared.name)] = Problem(
-                f"The attribute '{name}' of {declared.name} is {value}, of which TensorRT's parser gives only 32 bits "
-                "to the plug-in.",
-                "Use a value between -2147483648 and 2147483647.",
-            )
+        reason, remedy = _refused(node, declared)
+        if reason:
+            problems[node.metadata_props.get("opbridge.operator", declared.name)] = Problem(reason, remedy)
         node.attributes[NAMESPACE] = ir.AttrString(NAMESPACE, declared.domain)
         node.attributes[VERSION] = ir.AttrString(VERSION, _VERSION)
         if declared.returns_list:
@@ -71,9 +66,27 @@ def _kernel_of(node: ir.Node, target: Target) -> Declared | None:
     return next((each for each in operators if each.name == name and each.cuda), None)
 
 
-def _too_large(node: ir.Node) -> Iterator[tuple[str, int]]:
-    """The integers among a node's attributes that do not fit 32 bits."""
+def _refused(node: ir.Node, declared: Declared) -> tuple[str, str]:
+    """Why a plug-in would not get what a node has, and what to do about it; "" where it does."""
+    for name, value in _integers(node):
+        if value not in INT32:
+            return (
+                f"The attribute '{name}' of {declared.name} is {value}, of which TensorRT's parser gives only 32 bits "
+                "to the plug-in.",
+                f"Use a value between {INT32.start} and {INT32.stop - 1}.",
+            )
+    given = [at for at, value in enumerate(node.inputs) if value is not None]
+    if given and given[-1] >= len(given):
+        return (
+            f"{declared.name} is called without an input that precedes others, which is not supported in plug-ins.",
+            "Pass a tensor for it, or declare it after the other inputs.",
+        )
+    return "", ""
+
+
+def _integers(node: ir.Node) -> Iterator[tuple[str, int]]:
+    """The integers among a node's attributes."""
     for name, attribute in node.attributes.items():
         if attribute.type in (ir.AttributeType.INT, ir.AttributeType.INTS):
             values = attribute.value if attribute.type == ir.AttributeType.INTS else [attribute.value]
-            yield from ((name, int(each)) for each in values if each not in INT32)
+            yield from ((name, int(each)) for each in values)
