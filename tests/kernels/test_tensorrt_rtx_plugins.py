@@ -13,8 +13,10 @@ from pathlib import Path
 
 import onnx
 import pytest
+import torch
 from device import SOURCE
 
+import opbridge
 from opbridge.kernels import tensorrt
 from opbridge.kernels.compiler import Settings
 from opbridge.runtimes import tensorrt_rtx
@@ -72,6 +74,14 @@ def test_the_parser_finds_a_plug_in_by_the_attributes_that_opbridge_writes(libra
     marks = {"plugin_namespace": "elementtest", "plugin_version": "1"}
     lines = parsed(library, tmp_path, "split", domain="other", scale=0.5, least=-3, flip=1, **marks)
     assert "VERBOSE elementtest::split: made a plug-in with scale=0.5, least=-3, flip=1" in lines
+
+
+def test_the_parser_finds_the_plug_ins_of_an_exported_file(library, tmp_path):
+    ops = opbridge.load(library)
+    path = tmp_path / "exported.onnx"
+    x = torch.randn(2, 3, 7)
+    assert opbridge.export(lambda x: torch.relu(ops.smooth(x, 2)), (x,), path, target="tensorrt:10.15").verification.ok
+    assert "VERBOSE elementtest::smooth: made a plug-in with step=2" in asked(library, "parse", path)
 
 
 def test_the_parser_cuts_integers_to_32_bits(library, tmp_path):
