@@ -331,7 +331,7 @@ def test_a_function_of_an_element_is_launched_on_the_stream(host, cuda, dtype):
     torch.testing.assert_close(found, (3.0 * a.double() + b.double()).to(dtype))
     assert "launch grid 17 1 1 block 256 1 1 shared 0 stream 0x5eed" in cuda.record()
     assert run(plugin, [a, b], found, stream=0x77) == 0
-    assert cuda.record()[-2:] == ["launch grid 17 1 1 block 256 1 1 shared 0 stream 0x77", "cuLaunchKernel"]
+    assert "launch grid 17 1 1 block 256 1 1 shared 0 stream 0x77" in cuda.record()
 
 
 def test_two_sources_of_one_library_are_launched(host, cuda):
