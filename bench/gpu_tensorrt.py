@@ -52,9 +52,20 @@ def check_plugins(device: str = "cuda") -> tuple[str, list[str]]:
             wrong.append(f"WRONG plug-in {domain}::{case.operator} {dtype}: {said}")
     right = (
         f"{count - len(wrong)} of {count} results of kernels as TensorRT plug-ins, which a host of the tests calls, "
-        "agree with references in float64."
+        "agree with references in float64. A run of scaled_add with 1,000 elements takes the host "
+        f"{_run_time(host, elements, device)} us, with its launch."
     )
     return right, wrong
+
+
+def _run_time(host: ModuleType, library: Any, device: str) -> str:
+    """How long the host takes for a run, in microseconds; the least of five times a thousand."""
+    plugin = library.create("elementtest::scaled_add", {"alpha": 3.0})
+    memory = torch.ones(3, 1000, device=device)
+    a, b, found = _described(host, memory)
+    stream = torch.cuda.current_stream().cuda_stream if device == "cuda" else 0
+    times = [plugin.seconds([a, b], [found], stream) for _ in range(5)]
+    return f"{min(times) * 1e6:.2f}" if min(times) > 0 else library.messages()
 
 
 def _find_tests() -> None:

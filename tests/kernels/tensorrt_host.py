@@ -62,6 +62,7 @@ def _library(flags: tuple[str, ...] = ()) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
     for name in ("host_messages", "host_creator", "host_metadata", "host_timing", "host_core"):
         getattr(library, name).restype = ctypes.c_char_p
+    library.host_time.restype = ctypes.c_double
     for name in ("host_load", "host_create", "host_deserialized", "host_clone"):
         getattr(library, name).restype = ctypes.c_void_p
     return library
@@ -209,6 +210,21 @@ class Plugin:
             ctypes.c_void_p(stream),
         )
         return status
+
+    def seconds(
+        self, inputs: Sequence[HostTensor], outputs: Sequence[HostTensor], stream: int = 0, repeats: int = 1000
+    ) -> float:
+        """How long the host takes for a run, without waiting for the device; negative: it failed."""
+        spent: float = self._native.host_time(
+            self.address,
+            (HostTensor * len(inputs))(*inputs),
+            len(inputs),
+            (HostTensor * len(outputs))(*outputs),
+            len(outputs),
+            ctypes.c_void_p(stream),
+            repeats,
+        )
+        return spent / 1e9
 
     def enqueue_at_once(self) -> int:
         """A run before the sizes are known."""

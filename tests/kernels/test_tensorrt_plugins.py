@@ -353,10 +353,12 @@ def test_inputs_at_the_end_may_be_left_out_and_lists_are_told_apart(host, cuda):
 
 
 def test_empty_tensors_are_not_launched(host, cuda):
-    plugin = host.create("elementtest::scaled_add")
+    plugin, empty = host.create("elementtest::scaled_add"), OF((0, 3))
     cuda.record()
-    assert plugin.run([OF((0, 3)), OF((0, 3))], [OF((0, 3))]) == 0, host.messages()
+    assert plugin.run([empty, empty], [empty]) == 0, host.messages()
+    assert 0 < plugin.seconds([empty, empty], [empty], repeats=10) < 0.01
     assert "cuLaunchKernel" not in cuda.record()
+    assert plugin.seconds([empty, OF((0, 4))], [empty]) < 0
 
 
 def test_a_clone_runs_after_the_first_is_gone(host, cuda):
