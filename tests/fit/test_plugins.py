@@ -105,6 +105,13 @@ def test_lint_says_which_library_a_plug_in_needs():
     assert (before.rule, before.severity) == ("missing-operator", "error")
 
 
+def test_lint_says_how_a_built_in_kernel_becomes_a_plug_in():
+    made = model("y = opbridge_ops.add (a, b)", "opbridge_ops")
+    (found,) = findings(made, "tensorrt:10.15")
+    assert (found.rule, found.severity) == ("missing-operator", "error")
+    assert found.remedy.startswith("Export the model with --target tensorrt:10.15, which marks the node as a plug-in")
+
+
 def test_lint_names_the_library_of_the_built_in_kernels():
     made = model('y = opbridge_ops.add <plugin_namespace = "opbridge_ops"> (a, b)', "opbridge_ops")
     (found,) = findings(made, "tensorrt:11.1")

@@ -302,6 +302,8 @@ def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterat
             continue
         if only is not None and missing is not None and name not in present and not _is_function(looked, node):
             for hit in missing().hits(node, only, looked):
+                if with_plugins is not None and (marking := plugins.marking(node, str(target))):
+                    hit = dataclasses.replace(hit, remedy=marking)
                 yield _finding(missing, hit, only.severity, only.source, only.note)
         elif foreign is not None and missing is not None and _is_foreign(looked, node, foreign):
             for hit in missing().hits(node, foreign, looked):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-__all__ = ["BUILTIN_DOMAIN", "INT32", "NAMESPACE", "OUTPUTS", "VERSION", "is_plugin", "remedy"]
+__all__ = ["BUILTIN_DOMAIN", "INT32", "NAMESPACE", "OUTPUTS", "VERSION", "is_plugin", "marking", "remedy"]
 
 NAMESPACE = "plugin_namespace"
 VERSION = "plugin_version"
@@ -35,4 +35,14 @@ def remedy(node: ir.Node) -> str:
     return (
         "Build the library of the built-in kernels with opbridge build --tensorrt, and load it with trtexec "
         f"--dynamicPlugins={BUILTIN_DOMAIN}.tensorrt.so, or IPluginRegistry::loadLibrary."
+    )
+
+
+def marking(node: ir.Node, target: str) -> str:
+    """What to do about a built-in kernel that does not name its plug-in; "" for other nodes."""
+    if node.domain != BUILTIN_DOMAIN:
+        return ""
+    return (
+        f"Export the model with --target {target}, which marks the node as a plug-in where its kernel has one for CUDA "
+        "devices. Otherwise, use other operators."
     )

@@ -80,7 +80,12 @@ struct StreamMemory {
     static const StreamMemory& find() {
         static const StreamMemory found = [] {
             const char* named = std::getenv("OPBRIDGE_LIBCUDA");
-            void* library = load_library(named && *named ? named : "libcuda.so.1");
+#if defined(_WIN32)
+            const char* usual = "nvcuda.dll";
+#else
+            const char* usual = "libcuda.so.1";
+#endif
+            void* library = load_library(named && *named ? named : usual);
             StreamMemory memory;
             memory.allocate = reinterpret_cast<decltype(memory.allocate)>(library ? find_symbol(library, "cuMemAllocAsync") : nullptr);
             memory.free = reinterpret_cast<decltype(memory.free)>(library ? find_symbol(library, "cuMemFreeAsync") : nullptr);
