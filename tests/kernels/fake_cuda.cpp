@@ -78,6 +78,17 @@ ENTRY int cuCtxGetDevice(int* device) {
     *device = 0;
     return answer("cuCtxGetDevice");
 }
+ENTRY int cuMemAllocAsync(void** memory, size_t bytes, void* stream) {
+    char text[80];
+    std::snprintf(text, sizeof text, "allocate %zu stream %p\n", bytes, stream);
+    record() += text;
+    *memory = std::malloc(bytes);
+    return answer("cuMemAllocAsync");
+}
+ENTRY int cuMemFreeAsync(void* memory, void*) {
+    std::free(memory);
+    return answer("cuMemFreeAsync");
+}
 ENTRY int cuDevicePrimaryCtxRetain(void** context, int device) {
     static char contexts[8];
     *context = &contexts[device];
@@ -102,17 +113,6 @@ ENTRY int cuModuleLoadData(void** module, const void* image) {
 ENTRY int cuModuleGetFunction(void** function, void* module, const char* name) {
     *function = dlsym(module, name);
     return answer("cuModuleGetFunction") ? 2 : *function ? 0 : 500;
-}
-ENTRY int cuMemAllocAsync(void** memory, size_t bytes, void* stream) {
-    char text[80];
-    std::snprintf(text, sizeof text, "allocate %zu stream %p\n", bytes, stream);
-    record() += text;
-    *memory = std::malloc(bytes);
-    return answer("cuMemAllocAsync");
-}
-ENTRY int cuMemFreeAsync(void* memory, void*) {
-    std::free(memory);
-    return answer("cuMemFreeAsync");
 }
 ENTRY int cuFuncSetAttribute(void*, int, int) { return answer("cuFuncSetAttribute"); }
 ENTRY int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
