@@ -19,24 +19,6 @@ OPBRIDGE_ELEMENT_KERNEL("plugintest::doubled(Tensor x) -> Tensor", doubled, same
 
 namespace {
 
-template <auto function>
-constexpr detail::Instance on_both() {
-    detail::Instance made = detail::instance<function>();
-    made.launch = made.run;
-    made.device_parameters = made.parameters;
-    made.device_count = made.count;
-    return made;
-}
-
-template <auto... function>
-struct OnBoth {
-    static constexpr detail::Instance list[] = {on_both<function>()...};
-};
-
-#define PLUGIN(tag, schema, shape, ...) \
-    struct tag {};                      \
-    const detail::Registration<tag> tag##_operator { schema, detail::shape_function<&shape>(), OnBoth<__VA_ARGS__>::list }
-
 // All kinds of attributes, written out.
 template <class T>
 void attributes(Input<float>, int64_t whole, double number, bool flag, const std::string& text, const Ints& ints, const Floats& floats,
@@ -56,14 +38,14 @@ void attributes(Input<float>, int64_t whole, double number, bool flag, const std
 Shape ten(Shape, Dim, double, bool, const std::string&, const std::vector<Dim>&, const Floats&, std::optional<Dim>, std::optional<double>) {
     return {10};
 }
-PLUGIN(Attributes,
-       "plugintest::attributes(Tensor x, int whole, float number=0.5, bool flag=False, str text='it', int[] ints=[7], float[] floats=[], "
-       "int? maybe=None, float? some=None) -> Tensor",
-       ten, &attributes<float>);
-PLUGIN(InDouble,
-       "plugintest::in_double(Tensor x, int whole, float number=0.5, bool flag=False, str text='it', int[] ints=[7], float[] floats=[], "
-       "int? maybe=None, float? some=None) -> Tensor",
-       ten, &attributes<double>);
+OPBRIDGE_KERNELS(
+    "plugintest::attributes(Tensor x, int whole, float number=0.5, bool flag=False, str text='it', int[] ints=[7], float[] floats=[], "
+    "int? maybe=None, float? some=None) -> Tensor",
+    ten, cpu_cuda<attributes<float>, attributes<float>>);
+OPBRIDGE_KERNELS(
+    "plugintest::in_double(Tensor x, int whole, float number=0.5, bool flag=False, str text='it', int[] ints=[7], float[] floats=[], "
+    "int? maybe=None, float? some=None) -> Tensor",
+    ten, cpu_cuda<attributes<double>, attributes<double>>);
 
 // Lists of tensors, in and out, with an optional tensor before them.
 void joined(std::optional<Input<float>> first, Inputs<float> left, Inputs<float> right, Outputs<float> out) {
@@ -73,7 +55,7 @@ void joined(std::optional<Input<float>> first, Inputs<float> left, Inputs<float>
     }
 }
 Shapes joined_shapes(std::optional<Shape>, std::vector<Shape> left, std::vector<Shape>) { return Shapes(left); }
-PLUGIN(Joined, "plugintest::joined(Tensor? first, Tensor[] left, Tensor[] right) -> Tensor[]", joined_shapes, &joined);
+OPBRIDGE_KERNELS("plugintest::joined(Tensor? first, Tensor[] left, Tensor[] right) -> Tensor[]", joined_shapes, cpu_cuda<joined, joined>);
 
 // Types that are not the same, and one that TensorRT's plug-ins do not have.
 void places(Input<float> x, Input<int64_t> index, Output<int32_t> y) {
@@ -86,7 +68,8 @@ void places_of_bool(Input<int8_t> x, Input<int64_t>, Output<bool> y) {
     for (int64_t i = 0; i < y.size(); ++i) y[i] = x[i] != 0;
 }
 Shape first_of_two(Shape x, Shape) { return x; }
-PLUGIN(Places, "plugintest::places(Tensor x, Tensor index) -> Tensor", first_of_two, &places, &places_of_int, &places_of_bool);
+OPBRIDGE_KERNELS("plugintest::places(Tensor x, Tensor index) -> Tensor", first_of_two, cpu_cuda<places, places>,
+                 cpu_cuda<places_of_int, places_of_int>, cpu_cuda<places_of_bool, places_of_bool>);
 
 void nothing(Input<float>, Output<float>) {}
 void nothing_of(Input<float>, int64_t, Output<float>) {}
@@ -99,7 +82,7 @@ Shape arithmetic(Shape x, Dim step) {
     const Dim taken = (x[0] - 1) / step + 1;
     return {taken, x[1] % 3 + 1, min(x[0], 5), max(x[1], taken * 2), x[0] + x[1], -x[0] + x[0]};
 }
-PLUGIN(Arithmetic, "plugintest::arithmetic(Tensor x, int step) -> Tensor", arithmetic, &nothing_of);
+OPBRIDGE_KERNELS("plugintest::arithmetic(Tensor x, int step) -> Tensor", arithmetic, cpu_cuda<nothing_of, nothing_of>);
 
 // Comparisons whose sides have other sizes.
 Shape branches(Shape x) {
@@ -107,38 +90,47 @@ Shape branches(Shape x) {
     if (x[1] == x[0]) return {x[0], 1};
     return {x[0] + x[1], x[1]};
 }
-PLUGIN(Branches, "plugintest::branches(Tensor x) -> Tensor", branches, &nothing);
+OPBRIDGE_KERNELS("plugintest::branches(Tensor x) -> Tensor", branches, cpu_cuda<nothing, nothing>);
 
 // What has no expression.
 Shape ranks(Shape x) {
     if (x[0] == 1) return {x[1]};
     return x;
 }
-PLUGIN(Ranks, "plugintest::ranks(Tensor x) -> Tensor", ranks, &nothing);
+OPBRIDGE_KERNELS("plugintest::ranks(Tensor x) -> Tensor", ranks, cpu_cuda<nothing, nothing>);
 Shape as_number(Shape x) { return {x[0].value() + 1}; }
-PLUGIN(AsNumber, "plugintest::as_number(Tensor x) -> Tensor", as_number, &nothing);
+OPBRIDGE_KERNELS("plugintest::as_number(Tensor x) -> Tensor", as_number, cpu_cuda<nothing, nothing>);
 Shape computed(Shape x) { return {x[0], Dim::computed()}; }
-PLUGIN(Computed, "plugintest::computed(Tensor x) -> Tensor", computed, &nothing);
+OPBRIDGE_KERNELS("plugintest::computed(Tensor x) -> Tensor", computed, cpu_cuda<nothing, nothing>);
 Shape throws_at_once(Shape) { throw std::runtime_error("the shape function ends"); }
-PLUGIN(Throws, "plugintest::throws(Tensor x) -> Tensor", throws_at_once, &nothing);
+OPBRIDGE_KERNELS("plugintest::throws(Tensor x) -> Tensor", throws_at_once, cpu_cuda<nothing, nothing>);
 Shape throws_a_number(Shape) { throw 7; }
-PLUGIN(ThrowsNumber, "plugintest::throws_number(Tensor x) -> Tensor", throws_a_number, &nothing);
+OPBRIDGE_KERNELS("plugintest::throws_number(Tensor x) -> Tensor", throws_a_number, cpu_cuda<nothing, nothing>);
 Shape counting(Shape x) {
     int64_t least = 0;
     while (least < 4096 && x[0] > least) ++least;
     return {least};
 }
-PLUGIN(Counting, "plugintest::counting(Tensor x) -> Tensor", counting, &nothing);
+OPBRIDGE_KERNELS("plugintest::counting(Tensor x) -> Tensor", counting, cpu_cuda<nothing, nothing>);
 Shape many(Shape x) {
     Shape found;
     for (int64_t i = 0; i < 9; ++i) found.push_back(x[0]);
     return found;
 }
-PLUGIN(Many, "plugintest::many(Tensor x) -> Tensor", many, &nothing);
+OPBRIDGE_KERNELS("plugintest::many(Tensor x) -> Tensor", many, cpu_cuda<nothing, nothing>);
 
 // A shape function that is not the truth: what TensorRT computed differs from what it says when it is asked again.
 Shape changing(Shape x, Shape) { return x[0].is_known() ? Shape{x[0] + 1} : Shape{x[0]}; }
-PLUGIN(Changing, "plugintest::changing(Tensor x, Tensor y) -> Tensor", changing, &nothing_of_two);
+OPBRIDGE_KERNELS("plugintest::changing(Tensor x, Tensor y) -> Tensor", changing, cpu_cuda<nothing_of_two, nothing_of_two>);
+
+// A tensor whose elements the host reads.
+void scaled_by(Input<float> x, Input<float> scale, Output<float> y) {
+    for (int64_t i = 0; i < y.size(); ++i) y[i] = scale[0] * x[i];
+}
+void scaled_by_on_cuda(Input<float> x, HostInput<float> scale, Output<float> y) {
+    for (int64_t i = 0; i < y.size(); ++i) y[i] = scale[0] * x[i];
+}
+OPBRIDGE_KERNELS("plugintest::scaled_by(Tensor x, Tensor scale) -> Tensor", first_of_two, cpu_cuda<scaled_by, scaled_by_on_cuda>);
 
 // Scratch memory, and an exception of a kernel.
 void scratched(Input<float> x, Output<float> y, Context& context) {
@@ -149,7 +141,7 @@ void scratched(Input<float> x, Output<float> y, Context& context) {
     for (int64_t i = 0; i < x.size(); ++i) y[i] = static_cast<float>(more[i]);
 }
 Shape same(Shape x) { return x; }
-PLUGIN(Scratched, "plugintest::scratched(Tensor x) -> Tensor", same, &scratched);
+OPBRIDGE_KERNELS("plugintest::scratched(Tensor x) -> Tensor", same, cpu_cuda<scratched, scratched>);
 
 // No kernel for CUDA devices.
 template <class T>

@@ -14,7 +14,7 @@ from pathlib import Path
 import onnx
 import pytest
 import torch
-from device import SOURCE, seeming_cuda
+from device import LAUNCHES, SOURCE, seeming_cuda
 from tensorrt_host import CHW32, Host, HostTensor
 
 import opbridge
@@ -48,7 +48,9 @@ def host(library: Path) -> Host:
 
 @pytest.fixture(scope="module")
 def cuda(library: Path, tmp_path_factory):
+    launches = tensorrt.build(LAUNCHES, settings=Settings(debug=True, flags=("-DSEEMING_CUDA",)))  # in the usual cache
     with seeming_cuda(tmp_path_factory.mktemp("cuda")) as driver:
+        driver.plugins, driver.launches = library, launches
         yield driver
 
 
@@ -369,6 +371,33 @@ def test_a_clone_runs_after_the_first_is_gone(host, cuda):
     assert run(other, [x, x], found) == 0
     torch.testing.assert_close(found, 6 * x)
     assert other.metadata == "alpha=5"
+
+
+def test_what_the_host_reads_is_copied_there(host, cuda):
+    x, found = torch.randn(5), torch.empty(5)
+    plugin = host.create("plugintest::scaled_by")
+    cuda.record()
+    assert run(plugin, [x, torch.tensor([3.0])], found) == 0, host.messages()
+    torch.testing.assert_close(found, 3 * x)
+    assert cuda.record() == ["cuCtxGetDevice", "cuMemcpyDtoHAsync", "cuStreamSynchronize"]
+
+
+def test_kernels_in_a_cu_file_are_launched(cuda):
+    library = Host(cuda.launches)
+    x, found = torch.randn(3, 70), torch.empty(3, 70)
+    softmax = library.create("launchtest::softmax")
+    assert softmax.shapes(dynamic(x.shape)) == [(3, 70)]
+    assert run(softmax, [x], found) == 0, library.messages()
+    torch.testing.assert_close(found, x.softmax(1))
+    counts = torch.empty(8)
+    histogram = library.create("launchtest::histogram", {"low": 0.0, "high": 1.0})
+    assert run(histogram, [x], counts) == 0, library.messages()
+    torch.testing.assert_close(counts, torch.histc(x, 8, 0, 1) / x.numel())
+    assert library.create("launchtest::positive").shapes(dynamic(x.shape)) is None
+    wrong = library.create("launchtest::wrong", {"what": 2})
+    assert run(wrong, [x], found) == 3
+    assert "wrong: a block of 2048 threads along x; CUDA allows 1024" in library.messages()
+    Host(cuda.plugins)  # for the other tests
 
 
 def test_scratch_memory_is_allocated_on_the_stream_and_freed(host, cuda):

@@ -14,7 +14,7 @@ from opbridge.errors import KernelError
 from opbridge.kernels.build import ADAPTER, build_parts
 from opbridge.kernels.compiler import INCLUDE, Settings
 from opbridge.kernels.copying import copied
-from opbridge.kernels.device_sources import has_device_functions, read_program
+from opbridge.kernels.device_sources import device_file, has_device_functions, read_program
 from opbridge.kernels.library import Declared, open_library
 from opbridge.kernels.shipped import sources
 
@@ -57,7 +57,11 @@ def build(
 
 def builtin_sources() -> list[Path]:
     """The files of the built-in kernels that have a kernel for CUDA devices."""
-    return [each for each in sources("_builtin") if has_device_functions(read_program(each, str(each), INCLUDE, ()))]
+    return [
+        each
+        for each in sources("_builtin")
+        if device_file(each) != each or has_device_functions(read_program(each, str(each), INCLUDE, ()))
+    ]
 
 
 def plugins(library: str | os.PathLike[str]) -> list[Declared]:

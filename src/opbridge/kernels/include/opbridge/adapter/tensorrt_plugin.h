@@ -147,6 +147,7 @@ class Plugin final : public IPluginV3, public IPluginV3OneCore, public IPluginV3
             if (inputs_ < 0) throw std::logic_error("the kernel is to run before its sizes are known (onShapeChange)");
             Call call = call_of(in, inputs, static_cast<size_t>(inputs_));
             TensorRtRuntime runtime(out, outputs, static_cast<size_t>(made_.outputs), stream);
+            runtime.copy_to_host(op_, call);
             op_.run(call, runtime);
             check_count(static_cast<int64_t>(call.results.size()));
         });

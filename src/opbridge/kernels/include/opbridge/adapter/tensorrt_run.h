@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -136,6 +137,20 @@ class TensorRtRuntime final : public Runtime {
         return reinterpret_cast<void*>(memory);
     }
 
+    // Has the elements of the tensors that the host reads copied there, after what is on the stream has been done.
+    void copy_to_host(const Operator& op, Call& call) {
+        const cuda::Driver& at = cuda::driver();
+        for (size_t i = 0; i < call.arguments.size(); ++i) {
+            Tensor& tensor = call.arguments[i].tensor;
+            if (!op.reads_on_host(i) || !call.arguments[i].given || tensor.count == 0) continue;
+            std::vector<char>& copy = copies_.emplace_back(static_cast<size_t>(tensor.count) * size_of(tensor.type));
+            at.check(at.copy_to_host(copy.data(), reinterpret_cast<uintptr_t>(tensor.data), copy.size(), stream_),
+                     "copy the input '" + op.schema.arguments[i].name + "' to the host");
+            tensor.data = copy.data();
+        }
+        if (!copies_.empty()) at.check(at.synchronize(stream_), "copy inputs to the host");
+    }
+
     void run(int64_t pieces, void (*piece)(void*, int64_t), void* data) override {
         for (int64_t i = 0; i < pieces; ++i) piece(data, i);
     }
@@ -151,6 +166,7 @@ class TensorRtRuntime final : public Runtime {
     cuda::StreamObject* stream_;
     int64_t device_ = 0;
     std::vector<uintptr_t> scratch_;
+    std::deque<std::vector<char>> copies_;
 };
 
 }  // namespace tensorrt
