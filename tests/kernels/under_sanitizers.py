@@ -24,7 +24,7 @@ _RUNTIMES = {"address": "libasan.so", "thread": "libtsan.so"}
 _TESTS = (
     *("test_aten_allowed.py", "test_aten_checks.py", "test_aten_kernel.py", "test_kernel_load.py"),
     *("test_kernel_onnx.py", "test_kernel_views.py", "test_builtin_kernels.py", "test_gradients.py"),
-    "test_tensorrt_plugins.py",
+    *("test_tensorrt_plugins.py", "test_tensorrt_shapes.py"),
 )
 _DESELECTED = (
     "sanitizers",  # it builds with sanitizers itself
