@@ -103,6 +103,10 @@ def test_lint_says_which_library_a_plug_in_needs():
     assert not findings(made, "tensorrt:10.15", provides=["planned::*"])
     (before,) = findings(made, "tensorrt:8.6")
     assert (before.rule, before.severity) == ("missing-operator", "error")
+    (refused,) = findings(made, "tensorrt-rtx")
+    assert (refused.rule, refused.severity) == ("needs-plugin", "error")
+    assert "the process ends when it is added to the network" in refused.message
+    assert refused.remedy == "Use other operators, or another runtime."
 
 
 def test_lint_says_how_a_built_in_kernel_becomes_a_plug_in():

@@ -37,7 +37,7 @@ def mark(model: ir.Model, target: Target) -> dict[str, Problem]:
     Returns:
         A problem for each operator whose attributes a plug-in would not get as they are.
     """
-    if target.limits is None or not target.limits.of_kind(facts.Plugins):
+    if target.limits is None or not any(each.are_loaded for each in target.limits.of_kind(facts.Plugins)):
         return {}
     problems: dict[str, Problem] = {}
     for node in itertools.chain(model.graph.all_nodes(), *(each.all_nodes() for each in model.functions.values())):

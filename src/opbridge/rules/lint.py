@@ -287,10 +287,11 @@ def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterat
         name = name_of(node)
         is_provided = target.provides(node.domain, node.op_type)
         if not is_provided and with_plugins is not None and plugins.is_plugin(node):
-            is_provided = True  # by the library that the finding asks for
+            is_provided = True  # by the library that the finding asks for, or the finding is an error
             if NeedsPlugin.identifier in chosen:
-                hit = Hit(f"{name} is a plug-in.", node, plugins.remedy(node))
-                yield _finding(NeedsPlugin, hit, with_plugins.severity, with_plugins.source)
+                remedy = plugins.remedy(node) if with_plugins.are_loaded else "Use other operators, or another runtime."
+                hit = Hit(f"{name} is a plug-in.", node, remedy)
+                yield _finding(NeedsPlugin, hit, with_plugins.severity, with_plugins.source, with_plugins.note)
         for rule_, fact, hits in (*by_operator.get(name, ()), *everywhere):
             if node in looked.malformed and not rule_.of_malformed:
                 continue
@@ -302,8 +303,8 @@ def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterat
             continue
         if only is not None and missing is not None and name not in present and not _is_function(looked, node):
             for hit in missing().hits(node, only, looked):
-                if with_plugins is not None and (marking := plugins.marking(node, str(target))):
-                    hit = dataclasses.replace(hit, remedy=marking)
+                if with_plugins is not None and with_plugins.are_loaded:
+                    hit = dataclasses.replace(hit, remedy=plugins.marking(node, str(target)) or hit.remedy)
                 yield _finding(missing, hit, only.severity, only.source, only.note)
         elif foreign is not None and missing is not None and _is_foreign(looked, node, foreign):
             for hit in missing().hits(node, foreign, looked):

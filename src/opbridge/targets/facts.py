@@ -340,9 +340,17 @@ class Functions(Fact):
 
 @dataclass(frozen=True, kw_only=True)
 class Plugins(Fact):
-    """A node with the attribute `plugin_namespace` names a plug-in, which the runtime has if its library is loaded."""
+    """A node with the attribute `plugin_namespace` names a plug-in.
+
+    As a warning: the runtime has it if its library is loaded. As an error: it has no plug-ins.
+    """
 
     needs = ()
+
+    @property
+    def are_loaded(self) -> bool:
+        """Whether the runtime has plug-ins."""
+        return self.severity != "error"
 
 
 @dataclass(frozen=True, kw_only=True)
