@@ -189,8 +189,8 @@ ENTRY int nvrtcCompileProgram(Program* program, int count, const char* const* op
         all += each.second;
     }
     const bool has_barriers = all.find("__sync") != std::string::npos || all.find("__shfl") != std::string::npos;
-    std::string text = std::string("#define OPBRIDGE_EMULATES_BARRIERS ") + (has_barriers ? "2" : "0") + "\n#include <opbridge/device/emulation.h>\n" +
-                       program->source;
+    std::string text = std::string("#define OPBRIDGE_EMULATES_BARRIERS ") + (has_barriers ? "2" : "0") +
+                       "\n#include <opbridge/device/emulation.h>\n" + program->source;
     for (size_t i = 0; i < program->names.size(); ++i) {
         text += "\nextern \"C\" int entry" + std::to_string(i) + "(const unsigned* s, void** a) try { opbridge::emulation::launch_with(&" +
                 program->names[i] + ", {s[0], s[1], s[2]}, {s[3], s[4], s[5]}, s[6], a); return 0; } catch (...) { return 719; }\n";

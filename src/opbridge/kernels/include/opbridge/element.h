@@ -331,19 +331,19 @@ constexpr auto first_signature(types<First, T...>) -> typename Family::template 
 #define OPBRIDGE_CPU_CUDA_KERNEL(schema, kernel, function, shape, ...) \
     OPBRIDGE_CPU_CUDA_KERNEL_(__COUNTER__, schema, kernel, function, shape, __VA_ARGS__)
 #define OPBRIDGE_CPU_CUDA_KERNEL_(number, ...) OPBRIDGE_CPU_CUDA_KERNEL_TYPED(number, __VA_ARGS__)
-#define OPBRIDGE_CPU_CUDA_KERNEL_TYPED(number, schema, kernel, given, shape, ...)                                                      \
-    namespace {                                                                                                                        \
-    struct OPBRIDGE_JOIN(OpbridgeFamily, number) {                                                                                     \
-        static constexpr int program = OPBRIDGE_DEVICE_PROGRAM;                                                                        \
-        static constexpr const char* function = #given;                                                                                \
-        template <class T>                                                                                                             \
-        static constexpr opbridge::detail::Instance instance_for() {                                                                   \
-            return opbridge::detail::beside<&kernel<T>, &::given<T>,                                                                   \
-                                            opbridge::detail::DeviceName<OPBRIDGE_JOIN(OpbridgeFamily, number), T>>();                 \
-        }                                                                                                                              \
-    };                                                                                                                                 \
-    const opbridge::detail::Registration<OPBRIDGE_JOIN(OpbridgeFamily, number)> OPBRIDGE_JOIN(opbridge_operator_, number){             \
-        schema, opbridge::detail::shape_function<&shape>(),                                                                            \
-        opbridge::detail::InstancesOfTypes<OPBRIDGE_JOIN(OpbridgeFamily, number), __VA_ARGS__>::list};                                 \
-    }                                                                                                                                  \
+#define OPBRIDGE_CPU_CUDA_KERNEL_TYPED(number, schema, kernel, given, shape, ...)                                          \
+    namespace {                                                                                                            \
+    struct OPBRIDGE_JOIN(OpbridgeFamily, number) {                                                                         \
+        static constexpr int program = OPBRIDGE_DEVICE_PROGRAM;                                                            \
+        static constexpr const char* function = #given;                                                                    \
+        template <class T>                                                                                                 \
+        static constexpr opbridge::detail::Instance instance_for() {                                                       \
+            return opbridge::detail::beside<&kernel<T>, &::given<T>,                                                       \
+                                            opbridge::detail::DeviceName<OPBRIDGE_JOIN(OpbridgeFamily, number), T>>();     \
+        }                                                                                                                  \
+    };                                                                                                                     \
+    const opbridge::detail::Registration<OPBRIDGE_JOIN(OpbridgeFamily, number)> OPBRIDGE_JOIN(opbridge_operator_, number){ \
+        schema, opbridge::detail::shape_function<&shape>(),                                                                \
+        opbridge::detail::InstancesOfTypes<OPBRIDGE_JOIN(OpbridgeFamily, number), __VA_ARGS__>::list};                     \
+    }                                                                                                                      \
     static_assert(true, "")

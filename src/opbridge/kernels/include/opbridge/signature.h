@@ -255,7 +255,7 @@ struct CpuCuda {
     static constexpr Instance instance() {
         using OnCpu = decltype(signature_of(cpu));
         using OnCuda = decltype(signature_of(cuda));
-        return {OnCpu::parameters, OnCpu::count, &OnCpu::template run<cpu>, &OnCuda::template run_once<cuda>, nullptr,
+        return {OnCpu::parameters,  OnCpu::count, &OnCpu::template run<cpu>, &OnCuda::template run_once<cuda>, nullptr,
                 OnCuda::parameters, OnCuda::count};
     }
 };

@@ -261,9 +261,9 @@ OPBRIDGE_ADAPTER void copy_to_host(Context& context, void* to, const void* from,
 OPBRIDGE_ADAPTER void copy_to_device(Context& context, void* to, const void* from, int64_t count, size_t size) {
     if (count <= 0) return;
     const cuda::Driver& at = cuda::driver_for(context);
-    at.check(at.copy_to_device(cuda::address(to), from, static_cast<size_t>(count) * size,
-                               static_cast<cuda::StreamObject*>(context.stream())),
-             "copy to the device");
+    at.check(
+        at.copy_to_device(cuda::address(to), from, static_cast<size_t>(count) * size, static_cast<cuda::StreamObject*>(context.stream())),
+        "copy to the device");
 }
 
 OPBRIDGE_ADAPTER void set_zero(Context& context, void* to, int64_t count, size_t size) {

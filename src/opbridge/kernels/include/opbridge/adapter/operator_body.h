@@ -70,8 +70,8 @@ inline void check_types(const Operator& op, const Instance& instance) {
     };
     const std::string cpu = types(instance.parameters, instance.count), cuda = types(instance.device_parameters, instance.device_count);
     if (cpu == cuda) return;
-    throw std::invalid_argument(
-        op.error_message("the kernel for the CPU has the types " + cpu + ", and the one for CUDA devices " + cuda + ". Give both the same."));
+    throw std::invalid_argument(op.error_message("the kernel for the CPU has the types " + cpu + ", and the one for CUDA devices " + cuda +
+                                                 ". Give both the same."));
 }
 
 inline void check(const Operator& op) {
