@@ -26,7 +26,7 @@ READY := $(VENV)/.ready
 SPEC := examples/deform_net.py:build
 MODEL := build/deform.onnx
 
-CPP_FILES := git ls-files '*.cpp' '*.h'
+CPP_FILES := git ls-files '*.cpp' '*.h' '*.cu'
 CXX_WARNINGS := -std=c++17 -fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Werror -Isrc/opbridge/kernels/include
 
 .PHONY: demo environment test test-torch quick attack sanitize lint format types layers docs pictures package bench clean

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import onnx
 import torch
+from gpu_tensorrt import check_plugins
 from results import table, write_section
 
 import opbridge
@@ -45,18 +46,21 @@ def main() -> int:
     for line in wrong:
         print(line)
     print(f"{len(cases) - len(wrong)} of {len(cases)} results in PyTorch are right")
+    of_plugins, wrong_plugins = check_plugins()
+    print("\n".join([*wrong_plugins, of_plugins]))
     if options.check:
-        return int(bool(wrong))
+        return int(bool(wrong or wrong_plugins))
     rows = [*convolution_times(builtin), *launch_times(elements)]
     said = [
         f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}, commit {commit()}. {len(cases) - len(wrong)} of "
         f"{len(cases)} results in PyTorch agree with float64 on the CPU.",
+        of_plugins,
         through_onnxruntime(elements),
         sanitized(),
         table(["operator and size", "opbridge, ms", "PyTorch, ms", "ratio"], rows),
     ]
-    write_section("gpu", "Kernels on a CUDA device", "\n\n".join([*said, *wrong]))
-    return int(bool(wrong))
+    write_section("gpu", "Kernels on a CUDA device", "\n\n".join([*said, *wrong, *wrong_plugins]))
+    return int(bool(wrong or wrong_plugins))
 
 
 def difference(name: str, found: torch.Tensor, expected: torch.Tensor) -> str:

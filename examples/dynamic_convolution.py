@@ -1,8 +1,9 @@
 """A convolution over time whose weights depend on the input, as in Lite Transformer.
 
-opbridge_ops::dynamic_conv is a PyTorch operator with a gradient, one node of the file, and a kernel in ONNX
-Runtime. The encoder layer here, dynamic convolution and a feed-forward part, each with its residual connection, is
-trained for a few steps, exported, and compared with PyTorch on other lengths than the example's.
+opbridge_ops::dynamic_conv is a PyTorch operator with a gradient, one node of the file, a kernel in ONNX Runtime on the
+CPU and on CUDA devices, and a plug-in of TensorRT. The encoder layer here, dynamic convolution and a feed-forward part,
+each with its residual connection, is trained for a few steps, exported, and compared with PyTorch on other lengths than
+the example's; on a CUDA device too, where there is one. At last it is exported for TensorRT.
 
 python examples/dynamic_convolution.py
 opbridge check examples/dynamic_convolution.py:build
@@ -10,6 +11,11 @@ opbridge check examples/dynamic_convolution.py:build
 
 from __future__ import annotations
 
+import copy
+import tempfile
+from pathlib import Path
+
+import onnxruntime
 import torch
 from torch import nn
 from torch.export import Dim
@@ -73,6 +79,32 @@ def train(model: nn.Module, steps: int = 20) -> tuple[float, float]:
     return losses[0], losses[-1]
 
 
+def on_cuda(model: nn.Module, path: Path) -> None:
+    """PyTorch and ONNX Runtime on a CUDA device, where they have one."""
+    x = torch.randn(3, 50, 32)
+    expected = model(x).detach()
+    if torch.cuda.is_available():
+        found = copy.deepcopy(model).cuda()(x.cuda()).detach().cpu()
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
+        options = onnxruntime.SessionOptions()
+        options.register_custom_ops_library(str(ops.path))
+        session = onnxruntime.InferenceSession(path, options, providers=["CUDAExecutionProvider"])
+        (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+        torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-3, atol=1e-3)
+
+
+def for_tensorrt(model: nn.Module, path: Path) -> None:
+    """The layer for TensorRT, whose parser finds the plug-in of the convolution by the attributes of its node."""
+    _, args, export = build()
+    program = opbridge.export(model, args, path, target="tensorrt:10.15", **export)
+    (node,) = (each for each in program.model.graph if each.domain == "opbridge_ops")
+    attributes = {name: each.value for name, each in node.attributes.items()}
+    print(f"for TensorRT: {node.op_type} {attributes}")
+    for finding in program.findings:
+        print(f"{finding.rule}: {finding.message} {finding.remedy}")
+
+
 def main() -> None:
     torch.manual_seed(0)
     model, args, export = build()
@@ -80,7 +112,8 @@ def main() -> None:
     print(f"trained: loss {before:.3f} -> {after:.3f}")
     assert after < before
 
-    program = opbridge.export(model, args, **export)
+    folder = Path(tempfile.mkdtemp())
+    program = opbridge.export(model, args, folder / "layer.onnx", **export)
     kernels = [node for node in program.model.graph if node.domain == "opbridge_ops"]
     print(program.plan)
     print(f"node: {kernels[0].domain}::{kernels[0].op_type} {dict(kernels[0].attributes)}")
@@ -93,6 +126,8 @@ def main() -> None:
         (actual,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
         torch.testing.assert_close(torch.from_numpy(actual), model(x).detach(), rtol=1e-4, atol=1e-5)
     print("other lengths match")
+    on_cuda(model, folder / "layer.onnx")
+    for_tensorrt(model, folder / "layer_tensorrt.onnx")
 
 
 if __name__ == "__main__":

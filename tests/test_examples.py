@@ -16,7 +16,7 @@ printed = load(DOCS / "printed.py")
 # What must be seen, by example.
 SEEN = {
     "one_cpp_file": ["verified"],
-    "dynamic_convolution": ["opbridge_ops::dynamic_conv", "verified"],
+    "dynamic_convolution": ["opbridge_ops::dynamic_conv", "verified", "'plugin_namespace': 'opbridge_ops'"],
     "deform_net": ["torchvision::deform_conv2d", "aten::cdist", "verified", "five images"],
     "own_mapping": ["['Asinh']", "aten::asinh", "verified"],
     "onnxscript_function": ["custom-onnx-script::Selu", "1 function", "verified"],

@@ -17,7 +17,10 @@ def one_in(count: int, rows: Iterable[Any]) -> list[Any]:
         count: How many rows ask about the same code, by other models or sizes.
         rows: The values of the rows, or what `pytest.param` gives.
     """
-    found = [row if isinstance(row, type(pytest.param())) else pytest.param(row) for row in rows]
+    found = [
+        row if isinstance(row, type(pytest.param())) else pytest.param(*(row if isinstance(row, tuple) else (row,)))
+        for row in rows
+    ]
     return [
         row._replace(marks=(*row.marks, pytest.mark.thorough)) if at % count else row for at, row in enumerate(found)
     ]

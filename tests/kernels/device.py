@@ -18,11 +18,52 @@ from opbridge.errors import BuildError
 from opbridge.kernels.compiler import INCLUDE, find_compiler
 from opbridge.kernels.device_images import compile_program
 
-__all__ = ["FAKES", "SOURCE", "Fake", "fake", "has_nvrtc", "seeming_cuda"]
+__all__ = [
+    "FAKES",
+    "LAUNCHES",
+    "SMALL_CU",
+    "SOURCE",
+    "Fake",
+    "fake",
+    "has_nvrtc",
+    "seeming_cuda",
+    "seeming_libtorch",
+    "small",
+]
 
 HERE = Path(__file__).parent
 SOURCE = HERE / "elements.cpp"
+LAUNCHES = HERE / "launches.cpp"
 FAKES = ("fake_cuda", "fake_torch", "fake_ort")
+
+
+SMALL = """\
+#include <opbridge/kernel.h>
+using namespace opbridge;
+__global__ void twice(const float* x, int64_t count, float* y);
+void on_cpu(Input<float> x, Output<float> y) { for (int64_t i = 0; i < x.size(); ++i) y[i] = 2 * x[i]; }
+void on_cuda(Input<float> x, Output<float> y, Context& context) {
+    launch<twice>(context, blocks_for(x.size(), 32), 32, 0, x.data(), x.size(), y.data());
+}
+Shape same(Shape x) { return x; }
+OPBRIDGE_KERNELS("smalltest::twice(Tensor x) -> Tensor", same, cpu_cuda<on_cpu, on_cuda>);
+"""
+
+SMALL_CU = """\
+#include <opbridge/device.h>
+using namespace opbridge;
+__global__ void twice(const float* x, int64_t count, float* y) {
+    for (int64_t i = thread_index(); i < count; i += thread_count()) y[i] = 2 * x[i];
+}
+"""
+
+
+def small(folder: Path, device_code: str) -> Path:
+    """A small source, and its code for CUDA devices beside it."""
+    source = folder / "small.cpp"
+    source.write_text(SMALL)
+    source.with_suffix(".cu").write_text(device_code)
+    return source
 
 
 @functools.cache

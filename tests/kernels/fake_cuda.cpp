@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -78,6 +79,17 @@ ENTRY int cuCtxGetDevice(int* device) {
     *device = 0;
     return answer("cuCtxGetDevice");
 }
+ENTRY int cuMemAllocAsync(void** memory, size_t bytes, void* stream) {
+    char text[80];
+    std::snprintf(text, sizeof text, "allocate %zu stream %p\n", bytes, stream);
+    record() += text;
+    *memory = std::malloc(bytes);
+    return answer("cuMemAllocAsync");
+}
+ENTRY int cuMemFreeAsync(void* memory, void*) {
+    std::free(memory);
+    return answer("cuMemFreeAsync");
+}
 ENTRY int cuDevicePrimaryCtxRetain(void** context, int device) {
     static char contexts[8];
     *context = &contexts[device];
@@ -103,6 +115,33 @@ ENTRY int cuModuleGetFunction(void** function, void* module, const char* name) {
     *function = dlsym(module, name);
     return answer("cuModuleGetFunction") ? 2 : *function ? 0 : 500;
 }
+ENTRY int cuModuleGetGlobal_v2(uint64_t* place, size_t* size, void* module, const char* name) {
+    void* found = dlsym(module, name);
+    *place = reinterpret_cast<uintptr_t>(found);
+    *size = 0;
+    return answer("cuModuleGetGlobal") ? 2 : found ? 0 : 500;
+}
+// A call of the emulation has ended when it returns, so that there is nothing to wait for.
+ENTRY int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void*) {
+    if (int failure = answer("cuMemcpyDtoHAsync")) return failure;
+    std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+    return 0;
+}
+ENTRY int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void*) {
+    if (int failure = answer("cuMemcpyHtoDAsync")) return failure;
+    std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+    return 0;
+}
+ENTRY int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void*) {
+    if (int failure = answer("cuMemsetD8Async")) return failure;
+    std::memset(reinterpret_cast<void*>(to), value, bytes);
+    return 0;
+}
+ENTRY int cuStreamSynchronize(void*) { return answer("cuStreamSynchronize"); }
+ENTRY int cuStreamIsCapturing(void*, int* status) {
+    *status = std::atoi(variable("FAKE_CUDA_CAPTURING", "0").c_str());
+    return 0;
+}
 ENTRY int cuFuncSetAttribute(void*, int, int) { return answer("cuFuncSetAttribute"); }
 ENTRY int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                          void* stream, void** arguments, void**) {
@@ -111,8 +150,7 @@ ENTRY int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, 
     record() += text;
     if (int failure = answer("cuLaunchKernel")) return failure;
     const unsigned sizes[] = {gx, gy, gz, bx, by, bz, shared};
-    reinterpret_cast<void (*)(const unsigned*, void**)>(function)(sizes, arguments);
-    return 0;
+    return reinterpret_cast<int (*)(const unsigned*, void**)>(function)(sizes, arguments);
 }
 
 ENTRY int nvrtcVersion(int* major, int* minor) {
@@ -151,11 +189,11 @@ ENTRY int nvrtcCompileProgram(Program* program, int count, const char* const* op
         all += each.second;
     }
     const bool has_barriers = all.find("__sync") != std::string::npos || all.find("__shfl") != std::string::npos;
-    std::string text = "#define OPBRIDGE_EMULATES_BARRIERS " + std::to_string(has_barriers) + "\n#include <opbridge/device/emulation.h>\n" +
-                       program->source;
+    std::string text = std::string("#define OPBRIDGE_EMULATES_BARRIERS ") + (has_barriers ? "2" : "0") +
+                       "\n#include <opbridge/device/emulation.h>\n" + program->source;
     for (size_t i = 0; i < program->names.size(); ++i) {
-        text += "\nextern \"C\" void entry" + std::to_string(i) + "(const unsigned* s, void** a) { opbridge::emulation::launch_with(&" +
-                program->names[i] + ", {s[0], s[1], s[2]}, {s[3], s[4], s[5]}, s[6], a); }\n";
+        text += "\nextern \"C\" int entry" + std::to_string(i) + "(const unsigned* s, void** a) try { opbridge::emulation::launch_with(&" +
+                program->names[i] + ", {s[0], s[1], s[2]}, {s[3], s[4], s[5]}, s[6], a); return 0; } catch (...) { return 719; }\n";
     }
     write("program.cpp", text);
     std::string command = "g++ -std=c++17 -O1 -shared -fPIC -pthread " + variable("FAKE_CUDA_FLAGS", "");

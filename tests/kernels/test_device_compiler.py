@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from device import SOURCE, has_nvrtc
+from device import LAUNCHES, SMALL_CU, SOURCE, has_nvrtc, small
 from helpers.rows import one_in
 
 import opbridge
 from opbridge.errors import BuildError
 from opbridge.kernels.device_images import compile_program
-from opbridge.kernels.shipped import shipped
+from opbridge.kernels.shipped import shipped, sources
 
+DEVICE_FILES = [each for each in sources("_builtin") if each.with_suffix(".cu").is_file()]
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 
 pytestmark = pytest.mark.slow
@@ -31,11 +32,37 @@ def test_functions_of_an_element_compile(architecture: str) -> None:
         assert b"opbridge::detail::elements<&::" + name + b">\t" in code
 
 
-@pytest.mark.parametrize("architecture", one_in(4, ARCHITECTURES))
-def test_functions_of_the_built_in_kernels_compile(architecture: str) -> None:
-    code = compile_program(shipped("_builtin"), 0, architecture)
-    for name in ("float", "double", "opbridge::Half", "opbridge::BFloat16"):
-        assert f"dynamic_conv_element<{name}>>\t".encode() in code
+@pytest.mark.parametrize("architecture", one_in(3, ("sm_75", "sm_120", "compute_80")))
+def test_kernels_of_a_cu_file_compile(architecture: str) -> None:
+    code = compile_program(opbridge.build(LAUNCHES, flags=["-O0"]), 0, architecture)
+    names = (b"softmax_rows<opbridge::Half>", b"count_bins<8, true>", b"shares", b"take<float>", b"repeat_rows<double>")
+    for name in names:
+        assert b"\n" + name + b"\t" in code
+
+
+def test_errors_name_the_line_of_the_cu_file(tmp_path) -> None:
+    library = opbridge.build(small(tmp_path, SMALL_CU.replace("2 *", "nothing *")), flags=["-O0"])
+    with pytest.raises(BuildError, match=r'small\.cu\(4\): error: identifier "nothing" is undefined'):
+        compile_program(library, 0, "sm_90")
+
+
+def test_a_cu_file_without_the_kernel_is_named(tmp_path) -> None:
+    library = opbridge.build(small(tmp_path, "#include <opbridge/device.h>\n"), flags=["-O0"])
+    with pytest.raises(BuildError, match=r"small\.cu does not compile for CUDA(.|\n)*twice"):
+        compile_program(library, 0, "sm_90")
+
+
+@pytest.mark.parametrize(
+    ("number", "architecture"),
+    # Each for a third of the architectures, so that all of them are tried.
+    one_in(
+        3, ((number, each) for number in range(len(DEVICE_FILES)) for each in (ARCHITECTURES * 2)[number : number + 3])
+    ),
+)
+def test_the_built_in_kernels_compile(number: int, architecture: str) -> None:
+    code = compile_program(shipped("_builtin"), number, architecture)
+    for name in (b"float", b"double", b"opbridge::Half", b"opbridge::BFloat16"):
+        assert b"<" + name in code.partition(b"\x7fELF")[0]
 
 
 def test_no_thread_keeps_its_arguments_in_memory() -> None:

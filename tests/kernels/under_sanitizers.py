@@ -24,12 +24,14 @@ _RUNTIMES = {"address": "libasan.so", "thread": "libtsan.so"}
 _TESTS = (
     *("test_aten_allowed.py", "test_aten_checks.py", "test_aten_kernel.py", "test_kernel_load.py"),
     *("test_kernel_onnx.py", "test_kernel_views.py", "test_builtin_kernels.py", "test_gradients.py"),
+    *("test_tensorrt_plugins.py", "test_tensorrt_shapes.py"),
 )
 _DESELECTED = (
     "sanitizers",  # it builds with sanitizers itself
     "server",  # a program of its own, which is not started with the sanitizers' runtime
     "campaign",
     "mutated",
+    *("command_line_builds", "without_a_kernel"),  # they ask a library what is not asked of one with sanitizers
 )
 
 

@@ -332,6 +332,12 @@ CASES = {
         _with_function("y = theirs.F (x)"),
         _with_function("a = mine.F (x)  y = com.microsoft.Gelu (a)"),
     ),
+    "plugins": (
+        {"kind": "plugins", "severity": "warning"},
+        "needs-plugin",
+        _with_function('y = theirs.F <plugin_namespace = "theirs"> (x)'),
+        _with_function("a = mine.F (x)  y = com.microsoft.Gelu (a)"),
+    ),
     "unstored": (
         {"kind": "unstored", "types": ["float64"]},
         "value-type",

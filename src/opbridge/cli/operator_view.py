@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opbridge.plan.inventory import Inventory
     from opbridge.translations.registry import Translation
 
-__all__ = ["print_build", "print_catalogue", "print_missing", "print_new", "print_not_covered"]
+__all__ = ["print_build", "print_catalogue", "print_missing", "print_new", "print_not_covered", "print_plugins"]
 
 
 def print_catalogue(console: Console, rows: Sequence[Translation]) -> None:
@@ -71,6 +71,14 @@ def print_build(console: Console, path: Path, operators: Sequence[str], preload:
     rows.append(("next", f"opbridge.load('{path}'), or opbridge.session(model, kernels=['{path}'])"))
     if preload is not None:
         rows.append(("", f"with LD_PRELOAD='{preload}' ASAN_OPTIONS=detect_leaks=0 in the environment"))
+    print_plain(console, aligned(rows))
+
+
+def print_plugins(console: Console, path: Path, plugins: Sequence[str], others: Sequence[str]) -> None:
+    """The library that `opbridge build --tensorrt` wrote, and which of its operators are plug-ins."""
+    rows = [("library", f"{path} ({size(path.stat().st_size)})"), *(("plug-in", each) for each in plugins)]
+    rows += [("no plug-in", f"{each}: it has no kernel for CUDA devices") for each in others]
+    rows.append(("next", f"trtexec --onnx=model.onnx --dynamicPlugins={path}"))
     print_plain(console, aligned(rows))
 
 

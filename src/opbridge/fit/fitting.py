@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 from onnx_ir.passes import common as passes
 
-from opbridge.fit import kernels_needed, quantized_weights, weight_layouts, widening
+from opbridge.fit import kernels_needed, plugins, quantized_weights, weight_layouts, widening
 from opbridge.fit.target import Target
 from opbridge.plan.data import Plan
 from opbridge.plan.rows import Problem
@@ -38,6 +38,7 @@ def fit(
             passes.RemoveUnusedNodesPass()(model)
         widened = widening.widen(model, target)
         problems = {operator: Problem(reason) for operator, reason in widened.problems.items()}
+        problems |= plugins.mark(model, target)
         plan = dataclasses.replace(plan, notes=_with(plan.notes, widening.note(widened, target)))
     return plan, problems
 

@@ -7,7 +7,9 @@ May import: translations, nodes, onnx, graph, base.
 | folder | |
 | --- | --- |
 | include | the header that kernels are written with |
-| adapter | what connects the kernels of a library with PyTorch and with ONNX Runtime |
+| adapter | what connects the kernels of a library with PyTorch, with ONNX Runtime and with TensorRT |
 | builtin | the kernels that come with opbridge, and their gradients |
 | aten | the kernel that calls libtorch, for the route `aten` |
+| openvino | kernels as custom operations of OpenVINO |
+| tensorrt | kernels as plug-ins of TensorRT |
 """

@@ -14,7 +14,14 @@ from opbridge.kernels.cache import Cache, fingerprint
 from opbridge.kernels.compiler import INCLUDE, Compiler, Settings, find_compiler
 from opbridge.kernels.copying import copied
 from opbridge.kernels.device_images import compiled_images
-from opbridge.kernels.device_sources import DeviceImage, DeviceProgram, has_device_functions, read_program, registration
+from opbridge.kernels.device_sources import (
+    DeviceImage,
+    DeviceProgram,
+    device_file,
+    has_device_functions,
+    read_program,
+    registration,
+)
 
 __all__ = ["ADAPTER", "build", "build_parts"]
 
@@ -42,7 +49,8 @@ def build(
     A library with the same content, compiler and flags is taken from the cache.
 
     Args:
-        *paths: C++ files that include <opbridge/kernel.h>.
+        *paths: C++ files that include <opbridge/kernel.h>. A file of the same name that ends in .cu, beside one of
+            them, is its code for CUDA devices.
         output: Where to put the library; None leaves it in the cache.
         debug: With debug information, unoptimised, and with every index into a tensor checked.
         sanitize: Sanitizers to build with: "address", "undefined", "leak", "thread".
@@ -97,6 +105,11 @@ def _checked(path: str | os.PathLike[str]) -> Path:
     source = Path(path)
     if not source.is_file():
         raise UsageError(f"The file {source} does not exist. Give a C++ file; opbridge new NAME creates one.")
+    if source.suffix == ".cu":
+        raise UsageError(
+            f"{source} is code for CUDA devices, which belongs to a C++ file of the same name. Give {source.stem}.cpp, "
+            f"which registers the operators; {source.name} beside it is compiled with it."
+        )
     return source
 
 
@@ -115,7 +128,8 @@ def _built(
     names = [str(source.resolve()) for source in sources]
     flags = _part_flags(compiler, settings) if parts else []
     first = fingerprint(
-        [compiler.version, *given, *flags, *names, *settings.architectures], [*sources, *parts, _CUDA_ADAPTER, *own]
+        [compiler.version, *given, *flags, *names, *settings.architectures],
+        [*dict.fromkeys((*sources, *map(device_file, sources))), *parts, _CUDA_ADAPTER, *own],
     )
     found = cache.find(first, name)
     if found is not None:
@@ -157,8 +171,13 @@ def _built(
 
 def _device_programs(sources: Sequence[Path], settings: Settings) -> dict[Path, DeviceProgram]:
     """The sources that have functions for CUDA devices."""
-    read = {source: read_program(source, str(source), INCLUDE, settings.flags) for source in sources}
-    return {source: program for source, program in read.items() if has_device_functions(program)}
+    found = {}
+    for source in sources:
+        file = device_file(source)
+        program = read_program(file, str(file), INCLUDE, settings.flags, debug=settings.debug)
+        if file != source or has_device_functions(program):
+            found[source] = program
+    return found
 
 
 def _program_flag(numbers: Mapping[Path, int], source: Path) -> list[str]:

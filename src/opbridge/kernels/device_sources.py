@@ -1,20 +1,31 @@
 """The device code of a library: what NVRTC is given of its sources, and what was compiled of them, as C++ text.
 
 A library with functions for CUDA devices holds their source text and that of the headers that it includes, so that they
-can be compiled on the machine that has the device. Lines between `#ifdef OPBRIDGE_ON_DEVICE`, `#ifndef` of it, `#else`
+can be compiled on the machine that has the device. The text is that of the C++ file, or of the .cu file of the same
+name beside it. Lines between `#ifdef OPBRIDGE_ON_DEVICE`, `#ifndef` of it, `#else`
 and `#endif` that the device does not see are left out.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["DeviceImage", "DeviceProgram", "has_device_functions", "read_program", "registration"]
+__all__ = [
+    "DeviceImage",
+    "DeviceProgram",
+    "device_file",
+    "has_device_functions",
+    "read_program",
+    "registration",
+]
 
-_FUNCTIONS = re.compile(r"^[ \t]*OPBRIDGE_(?:ELEMENT|CPU_CUDA)_KERNEL[ \t]*\(", re.MULTILINE)
+_FUNCTIONS = re.compile(
+    r"^[ \t]*OPBRIDGE_(?:ELEMENT|CPU_CUDA)_KERNEL[ \t]*\(|^[^/\n]*\b(?:cpu_cuda[ \t]*<|__global__\b)", re.MULTILINE
+)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)')
 _CONDITION = re.compile(r"^[ \t]*#[ \t]*(?P<word>ifdef|ifndef|if|else|elif|endif)\b[ \t]*(?P<rest>[^/\n]*)")
 _ON_DEVICE = "OPBRIDGE_ON_DEVICE"
@@ -59,10 +70,17 @@ class DeviceImage:
 
 def has_device_functions(program: DeviceProgram) -> bool:
     """Whether a source or one of its own headers registers a function for CUDA devices."""
-    return any(_FUNCTIONS.search(text) for text in (program.text, *program.headers.values()))
+    own = (text for name, text in program.headers.items() if not name.startswith("opbridge/"))
+    return any(_FUNCTIONS.search(text) for text in (program.text, *own))
 
 
-def read_program(source: Path, name: str, include: Path, flags: Sequence[str]) -> DeviceProgram:
+def device_file(source: Path) -> Path:
+    """The file whose text NVRTC is given for a C++ file: the one of the same name that ends in .cu, or itself."""
+    beside = source.with_suffix(".cu")
+    return beside if beside.is_file() else source
+
+
+def read_program(source: Path, name: str, include: Path, flags: Sequence[str], *, debug: bool = False) -> DeviceProgram:
     """Reads a source with the headers that it includes.
 
     Args:
@@ -70,13 +88,15 @@ def read_program(source: Path, name: str, include: Path, flags: Sequence[str]) -
         name: What messages call it.
         include: The folder of opbridge's headers.
         flags: Flags of the C++ compiler, of which -I, -D and -U are obeyed.
+        debug: Has indices checked, and the lines of the source kept.
 
     Raises:
         OSError: A file cannot be read.
     """
     folders = [include, *(Path(each) for each in _values(flags, "-I"))]
     defined = [f"{option}{value}" for option in ("-D", "-U") for value in _values(flags, option)]
-    program = DeviceProgram(name, options=tuple(defined))
+    checked = ["-DOPBRIDGE_CHECK_BOUNDS", "--generate-line-info"] if debug else []
+    program = DeviceProgram(name, options=(*defined, *checked))
     _Reader(program, folders, include).read_source(source)
     return program
 
@@ -118,7 +138,7 @@ class _Reader:
         real = header.resolve()
         if real.is_relative_to(self._include.resolve()):
             return real.relative_to(self._include.resolve()).as_posix()
-        return str(header)
+        return os.path.normpath(header)  # one name for a header that is included by several paths
 
 
 def _seen_by_device(lines: Iterable[str]) -> list[str]:

@@ -42,17 +42,24 @@ class Declared:
         domain: Its namespace, the domain of its ONNX nodes.
         op_type: What the nodes are called there.
         problem: Why it cannot be used; "" where it can.
+        cuda: Whether it has a kernel for CUDA devices.
     """
 
     schema: str
     domain: str
     op_type: str
     problem: str
+    cuda: bool = False
 
     @property
     def name(self) -> str:
         """ "mylib::my_add": PyTorch's operator, and the ONNX node."""
         return f"{self.domain}::{self.op_type}"
+
+    @property
+    def returns_list(self) -> bool:
+        """Whether its last result is a list of tensors, as many as the call decides."""
+        return self.schema.rstrip(" )").endswith("Tensor[]")
 
 
 class Library:

@@ -22,7 +22,7 @@ from opbridge.translations import registry
 
 __all__ = ["Operator", "Operators", "load"]
 
-_SOURCES = (".cpp", ".cc", ".cxx")
+_SOURCES = (".cpp", ".cc", ".cxx", ".cu")
 _LIST = "Tensor[]"
 _UNKNOWN_COUNT = (
     "The model cannot be captured: how many tensors {name} returns depends on data, and an ONNX node has a fixed "

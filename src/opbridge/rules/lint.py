@@ -36,7 +36,7 @@ from opbridge.rules.looking import Looked, name_of
 from opbridge.rules.measured import Float16Activation, Inputs, activations
 from opbridge.rules.rule import FactRule, Hit, NodeRule, Rule
 from opbridge.runtimes.onnxruntime.model_file import checked_model
-from opbridge.targets import Target, facts, find_targets
+from opbridge.targets import Target, facts, find_targets, plugins
 
 __all__ = ["Found", "catalogue", "check_patterns", "chosen_rules", "lint", "look"]
 
@@ -85,6 +85,21 @@ class LocalFunction(Rule):
     remedy = "Inline the functions with opbridge fix or onnx.inliner."
 
 
+class NeedsPlugin(Rule):
+    """Nodes that name a plug-in, where the target has plug-ins."""
+
+    identifier = "needs-plugin"
+    title = "A plug-in, whose library the target has to be given"
+    why = (
+        "The target finds the plug-in by its name, version and namespace among those that were loaded before the model."
+    )
+    remedy = (
+        "Load the library with trtexec --dynamicPlugins=LIBRARY, or IPluginRegistry::loadLibrary; opbridge build "
+        "FILE.cpp --tensorrt builds it from an opbridge kernel."
+    )
+    severity = "warning"
+
+
 class ValueType(Rule):
     """Values of a type that the target has nowhere."""
 
@@ -96,7 +111,15 @@ class ValueType(Rule):
 
 _LONGEST_TEXT = 10_000
 
-_OWN: tuple[type[Rule], ...] = (OpsetRange, DynamicInputs, NeedsRanges, LocalFunction, ValueType, Float16Activation)
+_OWN: tuple[type[Rule], ...] = (
+    OpsetRange,
+    DynamicInputs,
+    NeedsRanges,
+    NeedsPlugin,
+    LocalFunction,
+    ValueType,
+    Float16Activation,
+)
 _OF_FACTS = (*of_facts.RULES, *of_empty.RULES, *of_schemas.FACT_RULES, *of_reports.FACT_RULES)
 _PATTERNS = (
     *of_patterns.RULES,
@@ -259,9 +282,16 @@ def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterat
     # What is said to be missing is found by the fact that says so.
     present |= {name for each in target.of_kind(facts.Missing) if not each.when for name in each.operators}
     foreign = next(iter(target.of_kind(facts.Domains)), None)
+    with_plugins = next(iter(target.of_kind(facts.Plugins)), None)
     for node in looked.nodes:
         name = name_of(node)
         is_provided = target.provides(node.domain, node.op_type)
+        if not is_provided and with_plugins is not None and plugins.is_plugin(node):
+            is_provided = True  # by the library that the finding asks for, or the finding is an error
+            if NeedsPlugin.identifier in chosen:
+                remedy = plugins.remedy(node) if with_plugins.are_loaded else "Use other operators, or another runtime."
+                hit = Hit(f"{name} is a plug-in.", node, remedy)
+                yield _finding(NeedsPlugin, hit, with_plugins.severity, with_plugins.source, with_plugins.note)
         for rule_, fact, hits in (*by_operator.get(name, ()), *everywhere):
             if node in looked.malformed and not rule_.of_malformed:
                 continue
@@ -273,6 +303,8 @@ def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterat
             continue
         if only is not None and missing is not None and name not in present and not _is_function(looked, node):
             for hit in missing().hits(node, only, looked):
+                if with_plugins is not None and with_plugins.are_loaded:
+                    hit = dataclasses.replace(hit, remedy=plugins.marking(node, str(target)) or hit.remedy)
                 yield _finding(missing, hit, only.severity, only.source, only.note)
         elif foreign is not None and missing is not None and _is_foreign(looked, node, foreign):
             for hit in missing().hits(node, foreign, looked):

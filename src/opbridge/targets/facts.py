@@ -30,6 +30,7 @@ __all__ = [
     "Only",
     "Partly",
     "Pattern",
+    "Plugins",
     "Ranges",
     "Rank",
     "Revision",
@@ -338,6 +339,21 @@ class Functions(Fact):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Plugins(Fact):
+    """A node with the attribute `plugin_namespace` names a plug-in.
+
+    As a warning: the runtime has it if its library is loaded. As an error: it has no plug-ins.
+    """
+
+    needs = ()
+
+    @property
+    def are_loaded(self) -> bool:
+        """Whether the runtime has plug-ins."""
+        return self.severity != "error"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pattern(Fact):
     """A rule that looks at more than one node applies.
 
@@ -399,6 +415,7 @@ KINDS: dict[str, type[Fact]] = {
     "ranges": Ranges,
     "functions": Functions,
     "pattern": Pattern,
+    "plugins": Plugins,
     "chain": Chain,
 }
 """The kinds of facts, as a target's file names them."""

@@ -6,6 +6,7 @@
 
 #include "compute/parallel.h"
 #include "compute/roi_align_rotated.h"
+#include "device/roi_align.h"
 
 using namespace opbridge;
 
@@ -20,6 +21,22 @@ void roi_align_rotated(Input<T> input, Input<T> rois, double spatial_scale, int6
     compute::roi_align_rotated(args, input.data(), rois.data(), output.data(), scratch, compute::parallel_of(context));
 }
 
+template <class T>
+void roi_align_rotated_on_cuda(Input<T> input, Input<T> rois, double spatial_scale, int64_t pooled_height, int64_t pooled_width,
+                               int64_t sampling_ratio, bool aligned, bool clockwise, Output<T> output, Context& context) {
+    const auto args = compute::roi_arguments({input.sizes(), input.rank()}, {rois.sizes(), rois.rank()}, 6, pooled_height, pooled_width,
+                                             spatial_scale, sampling_ratio, aligned, clockwise);
+    const device::Regions sizes{args.images,       args.channels,      args.height,         args.width,   args.rois,     args.pooled_height,
+                                args.pooled_width, args.spatial_scale, args.sampling_ratio, args.aligned, args.clockwise};
+    const auto run = [&](auto kernel, int64_t each) {
+        const int64_t threads = args.rois * compute::ceil_divide(args.channels, each) * args.bins();
+        launch<decltype(kernel)::value>(context, blocks_for(threads, 256), 256, 0, sizes, input.data(), rois.data(), output.data());
+    };
+    constexpr int few = device::few_channels_of_a_bin, many = device::channels_of_a_bin;
+    if (output.size() >= 4 * device::full_device) run(device::kernel<device::align_rotated_regions<T, many>>, many);
+    else run(device::kernel<device::align_rotated_regions<T, few>>, few);
+}
+
 Shape roi_align_rotated_shape(Shape input, Shape rois, double, Dim pooled_height, Dim pooled_width, int64_t, bool, bool) {
     require(input.rank() == 4, "input must be (batch, channels, height, width)");
     require(rois.rank() == 2, "rois must be (rois, 6): image, x, y, width, height, angle");
@@ -28,7 +45,7 @@ Shape roi_align_rotated_shape(Shape input, Shape rois, double, Dim pooled_height
 
 }  // namespace
 
-OPBRIDGE_KERNEL(
+OPBRIDGE_CPU_CUDA_KERNEL(
     "opbridge_ops::roi_align_rotated(Tensor input, Tensor rois, float spatial_scale, int pooled_height, int pooled_width, "
     "int sampling_ratio=0, bool aligned=True, bool clockwise=False) -> Tensor",
-    roi_align_rotated, roi_align_rotated_shape, floating);
+    roi_align_rotated, roi_align_rotated_on_cuda, roi_align_rotated_shape, floating);

@@ -1,7 +1,7 @@
 // Cubic convolution with the coefficient -0.75, which PyTorch's bicubic interpolation has.
 #pragma once
 
-#include "simd.h"
+#include "both.h"
 
 namespace opbridge::compute {
 

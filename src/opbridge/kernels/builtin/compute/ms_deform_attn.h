@@ -25,13 +25,12 @@ struct MsDeformAttnArguments {
     int64_t key_size() const { return heads * dim; }
 };
 
-// The arguments for tensors of these shapes and these levels; throws where they do not belong together.
-inline MsDeformAttnArguments ms_deform_attn_arguments(Shape value, Shape spatial_shapes, Shape level_start_index, Shape locations,
-                                                      Shape weights, const int64_t* level_sizes, const int64_t* level_starts) {
+// The arguments for tensors of these shapes, but for the levels; throws where they do not belong together.
+inline MsDeformAttnArguments ms_deform_attn_sizes(Shape value, Shape spatial_shapes, Shape level_start_index, Shape locations,
+                                                  Shape weights) {
     require_rank(value, 4, "value", "(batch, keys, heads, channels of a head)");
     require_rank(locations, 6, "sampling_locations", "(batch, queries, heads, levels, points, 2)");
-    const MsDeformAttnArguments args{value[0],     value[1],     value[2],    value[3],    locations[1],
-                                     locations[3], locations[4], level_sizes, level_starts};
+    const MsDeformAttnArguments args{value[0], value[1], value[2], value[3], locations[1], locations[3], locations[4], nullptr, nullptr};
     require_shape(locations, {args.batch, args.queries, args.heads, args.levels, args.points, 2}, "sampling_locations",
                   "(batch, queries, heads, levels, points, 2)");
     require_shape(weights, {args.batch, args.queries, args.heads, args.levels, args.points}, "attention_weights",
@@ -39,6 +38,15 @@ inline MsDeformAttnArguments ms_deform_attn_arguments(Shape value, Shape spatial
     require_shape(spatial_shapes, {args.levels, 2}, "spatial_shapes", "(levels, 2)");
     require_shape(level_start_index, {args.levels}, "level_start_index", "(levels)");
     product({args.batch, args.queries, args.heads, args.dim}, "the output");
+    return args;
+}
+
+// The arguments for tensors of these shapes and these levels; throws where they do not belong together.
+inline MsDeformAttnArguments ms_deform_attn_arguments(Shape value, Shape spatial_shapes, Shape level_start_index, Shape locations,
+                                                      Shape weights, const int64_t* level_sizes, const int64_t* level_starts) {
+    MsDeformAttnArguments args = ms_deform_attn_sizes(value, spatial_shapes, level_start_index, locations, weights);
+    args.level_sizes = level_sizes;
+    args.level_starts = level_starts;
     for (int64_t l = 0; l < args.levels; ++l) {
         const int64_t size = product({level_sizes[2 * l], level_sizes[2 * l + 1]}, "spatial_shapes");
         if (level_starts[l] < 0 || size > args.keys || level_starts[l] > args.keys - size) {

@@ -92,9 +92,10 @@ class Overlaps {
     int64_t count_ = 0;
 };
 
-template <class T, class Parallel>
-Matches match(const std::vector<int64_t>& order, Overlaps<T> overlaps, Parallel&& parallel) {
-    const std::vector<int64_t> suppressor = suppress(order, overlaps, parallel);
+}  // namespace nms_match_detail
+
+// The groups of boxes in an order, where each is suppressed by another or kept.
+inline Matches grouped(const std::vector<int64_t>& order, const std::vector<int64_t>& suppressor) {
     std::vector<int64_t> group(order.size());  // of each box, numbered by the score of its kept box
     Matches result;
     for (int64_t box : order) {
@@ -115,28 +116,28 @@ Matches match(const std::vector<int64_t>& order, Overlaps<T> overlaps, Parallel&
     return result;
 }
 
-}  // namespace nms_match_detail
-
 template <class T, class Parallel>
 Matches nms_match(const NmsMatchArguments& args, const T* dets, Parallel&& parallel) {
     std::vector<T> scores(static_cast<size_t>(args.boxes));
     for (int64_t i = 0; i < args.boxes; ++i) scores[static_cast<size_t>(i)] = dets[i * 5 + 4];
-    return nms_match_detail::match(by_falling_score(scores.data(), args.boxes),
-                                   nms_match_detail::Overlaps<T>(dets, 5, args.iou_threshold, 0), parallel);
+    nms_match_detail::Overlaps<T> overlaps(dets, 5, args.iou_threshold, 0);
+    const std::vector<int64_t> order = by_falling_score(scores.data(), args.boxes);
+    return grouped(order, suppress(order, overlaps, parallel));
 }
 
+// What is added to the unions of nms_match_batched, so that boxes without area overlap nothing.
+constexpr double least_union = 1e-10;
+
 // Rows (batch, class, kept box, suppressed box) where the kept box's score is above the threshold, one after the other: mmdeploy's
-// NMSMatch, whose unions are 1e-10 larger, so that boxes without area overlap nothing.
-template <class T, class Parallel>
-std::vector<int64_t> nms_match_batched(const NmsMatchArguments& args, const T* boxes, const T* scores, Parallel&& parallel) {
+// NMSMatch. match(batch, class) gives the groups.
+template <class T, class Match>
+std::vector<int64_t> nms_match_rows(const NmsMatchArguments& args, const T* scores, Match&& match) {
     using A = accumulate_t<T>;
     std::vector<int64_t> rows;
     for (int64_t b = 0; b < args.batch; ++b) {
         for (int64_t c = 0; c < args.classes; ++c) {
             const T* of_class = scores + (b * args.classes + c) * args.boxes;
-            const Matches matches =
-                nms_match_detail::match(by_falling_score(of_class, args.boxes),
-                                        nms_match_detail::Overlaps<T>(boxes + b * args.boxes * 4, 4, args.iou_threshold, 1e-10), parallel);
+            const Matches matches = match(b, c);
             const int64_t* group = matches.boxes.data();
             for (int64_t size : matches.sizes) {
                 if (static_cast<A>(of_class[group[0]]) > static_cast<A>(args.score_threshold)) {
@@ -147,6 +148,15 @@ std::vector<int64_t> nms_match_batched(const NmsMatchArguments& args, const T* b
         }
     }
     return rows;
+}
+
+template <class T, class Parallel>
+std::vector<int64_t> nms_match_batched(const NmsMatchArguments& args, const T* boxes, const T* scores, Parallel&& parallel) {
+    return nms_match_rows(args, scores, [&](int64_t b, int64_t c) {
+        nms_match_detail::Overlaps<T> overlaps(boxes + b * args.boxes * 4, 4, args.iou_threshold, least_union);
+        const std::vector<int64_t> order = by_falling_score(scores + (b * args.classes + c) * args.boxes, args.boxes);
+        return grouped(order, suppress(order, overlaps, parallel));
+    });
 }
 
 }  // namespace opbridge::compute

@@ -107,11 +107,8 @@ template <class T, class Parallel>
 std::vector<int64_t> keep(int64_t count, bool clockwise, float threshold, const T* boxes, const T* scores, const int64_t* labels,
                           Parallel&& parallel) {
     Overlaps<accumulate_t<T>> overlaps(boxes, count, labels, threshold, clockwise, parallel);
-    std::vector<int64_t> order = by_falling_score(scores, count);
-    const std::vector<int64_t> suppressor = suppress(order, overlaps, parallel);
-    order.erase(std::remove_if(order.begin(), order.end(), [&](int64_t i) { return suppressor[static_cast<size_t>(i)] != i; }),
-                order.end());
-    return order;
+    const std::vector<int64_t> order = by_falling_score(scores, count);
+    return kept(order, suppress(order, overlaps, parallel));
 }
 
 }  // namespace nms_rotated_detail
@@ -124,22 +121,29 @@ std::vector<int64_t> nms_rotated(const NmsRotatedArguments& args, const T* boxes
 }
 
 // Rows (batch, class, box) of the boxes that are kept and whose scores are above the threshold, one after the other: mmdeploy's
-// NMSRotated. Boxes with scores below the threshold suppress others all the same.
-template <class T, class Parallel>
-std::vector<int64_t> nms_rotated_batched(const NmsRotatedArguments& args, const T* boxes, const T* scores, Parallel&& parallel) {
+// NMSRotated. Boxes with scores below the threshold suppress others all the same. keep(batch, class) gives the boxes that are kept.
+template <class T, class Keep>
+std::vector<int64_t> nms_rotated_rows(const NmsRotatedArguments& args, const T* scores, Keep&& keep) {
     using A = accumulate_t<T>;
     std::vector<int64_t> rows;
     for (int64_t b = 0; b < args.batch; ++b) {
         for (int64_t c = 0; c < args.classes; ++c) {
             const T* of_class = scores + (b * args.classes + c) * args.boxes;
-            const int64_t* no_labels = nullptr;
-            for (int64_t box : nms_rotated_detail::keep(args.boxes, args.clockwise, args.iou_threshold, boxes + b * args.boxes * 5,
-                                                        of_class, no_labels, parallel)) {
+            for (int64_t box : keep(b, c)) {
                 if (static_cast<A>(of_class[box]) > static_cast<A>(args.score_threshold)) rows.insert(rows.end(), {b, c, box});
             }
         }
     }
     return rows;
+}
+
+template <class T, class Parallel>
+std::vector<int64_t> nms_rotated_batched(const NmsRotatedArguments& args, const T* boxes, const T* scores, Parallel&& parallel) {
+    return nms_rotated_rows(args, scores, [&](int64_t b, int64_t c) {
+        const int64_t* no_labels = nullptr;
+        return nms_rotated_detail::keep(args.boxes, args.clockwise, args.iou_threshold, boxes + b * args.boxes * 5,
+                                        scores + (b * args.classes + c) * args.boxes, no_labels, parallel);
+    });
 }
 
 }  // namespace opbridge::compute

@@ -103,4 +103,11 @@ std::vector<int64_t> suppress(const std::vector<int64_t>& order, Overlaps& kept,
     return suppressor;
 }
 
+// The boxes of an order that are kept.
+inline std::vector<int64_t> kept(std::vector<int64_t> order, const std::vector<int64_t>& suppressor) {
+    order.erase(std::remove_if(order.begin(), order.end(), [&](int64_t i) { return suppressor[static_cast<size_t>(i)] != i; }),
+                order.end());
+    return order;
+}
+
 }  // namespace opbridge::compute

@@ -28,14 +28,10 @@
 #include <vector>
 
 #include "device.h"
+#include "launch.h"
 #include "platform.h"
 #include "shape.h"
 #include "signature.h"
-
-// The number of a source among those of its library which have functions for a device; `opbridge build` gives it.
-#ifndef OPBRIDGE_DEVICE_PROGRAM
-#define OPBRIDGE_DEVICE_PROGRAM -1
-#endif
 
 namespace opbridge OPBRIDGE_HIDDEN {
 
@@ -45,13 +41,6 @@ inline constexpr SameShape same_shape;
 inline constexpr BroadcastShape broadcast_shape;
 
 namespace detail {
-
-// A function as the device compiler knows it: the instance of a template for a type.
-struct DeviceFunction {
-    int32_t program;
-    const char* function;
-    const char* type;
-};
 
 // Calls a function of an element for `count` elements on the device of a call, on its stream. `arguments` is an ElementArguments.
 OPBRIDGE_ADAPTER void launch_elements(Context& context, const DeviceFunction& function, int64_t count, const void* arguments);
@@ -235,6 +224,26 @@ struct Element {
     }
 };
 
+// A function for CUDA devices beside a kernel for the CPU: of an element, or one of the host that launches kernels.
+template <class P>
+inline constexpr bool is_view = false;
+template <class T, int Rank>
+inline constexpr bool is_view<View<T, Rank>> = true;
+
+template <class Function>
+inline constexpr bool is_element_function = false;
+template <class... P>
+inline constexpr bool is_element_function<void (*)(int64_t, P...)> = (is_view<Unqualified<P>> || ...);
+
+template <auto cpu, auto cuda, class Named>
+constexpr Instance beside() {
+    if constexpr (is_element_function<decltype(cuda)>) {
+        return Element<cuda, false, Named>::beside(instance<cpu>());
+    } else {
+        return CpuCuda<cpu, cuda>::instance();
+    }
+}
+
 inline Shapes repeated(const Shape& shape, size_t count) { return Shapes(std::vector<Shape>(count, shape)); }
 
 // The shapes of the tensors that are given.
@@ -316,25 +325,25 @@ constexpr auto first_signature(types<First, T...>) -> typename Family::template 
     }                                                                                                                           \
     static_assert(true, "")
 
-// OPBRIDGE_CPU_CUDA_KERNEL(schema, kernel, function, shape, types): a kernel as OPBRIDGE_KERNEL takes it for the CPU, and a function of an
-// element for CUDA devices. What is wrong with the arguments, the shape function says: it is called before both.
+// OPBRIDGE_CPU_CUDA_KERNEL(schema, kernel, function, shape, types): a kernel as OPBRIDGE_KERNEL takes it for the CPU, and for CUDA devices
+// one that launches kernels (launch.h), or a function of an element; then the shape function says what is wrong with the arguments, as it
+// is called before both.
 #define OPBRIDGE_CPU_CUDA_KERNEL(schema, kernel, function, shape, ...) \
     OPBRIDGE_CPU_CUDA_KERNEL_(__COUNTER__, schema, kernel, function, shape, __VA_ARGS__)
 #define OPBRIDGE_CPU_CUDA_KERNEL_(number, ...) OPBRIDGE_CPU_CUDA_KERNEL_TYPED(number, __VA_ARGS__)
-#define OPBRIDGE_CPU_CUDA_KERNEL_TYPED(number, schema, kernel, given, shape, ...)                                                      \
-    namespace {                                                                                                                        \
-    struct OPBRIDGE_JOIN(OpbridgeFamily, number) {                                                                                     \
-        static constexpr int program = OPBRIDGE_DEVICE_PROGRAM;                                                                        \
-        static constexpr const char* function = #given;                                                                                \
-        template <class T>                                                                                                             \
-        static constexpr opbridge::detail::Instance instance_for() {                                                                   \
-            using Found =                                                                                                              \
-                opbridge::detail::Element<&::given<T>, false, opbridge::detail::DeviceName<OPBRIDGE_JOIN(OpbridgeFamily, number), T>>; \
-            return Found::beside(opbridge::detail::instance<&kernel<T>>());                                                            \
-        }                                                                                                                              \
-    };                                                                                                                                 \
-    const opbridge::detail::Registration<OPBRIDGE_JOIN(OpbridgeFamily, number)> OPBRIDGE_JOIN(opbridge_operator_, number){             \
-        schema, opbridge::detail::shape_function<&shape>(),                                                                            \
-        opbridge::detail::InstancesOfTypes<OPBRIDGE_JOIN(OpbridgeFamily, number), __VA_ARGS__>::list};                                 \
-    }                                                                                                                                  \
+#define OPBRIDGE_CPU_CUDA_KERNEL_TYPED(number, schema, kernel, given, shape, ...)                                          \
+    namespace {                                                                                                            \
+    struct OPBRIDGE_JOIN(OpbridgeFamily, number) {                                                                         \
+        static constexpr int program = OPBRIDGE_DEVICE_PROGRAM;                                                            \
+        static constexpr const char* function = #given;                                                                    \
+        template <class T>                                                                                                 \
+        static constexpr opbridge::detail::Instance instance_for() {                                                       \
+            return opbridge::detail::beside<&kernel<T>, &::given<T>,                                                       \
+                                            opbridge::detail::DeviceName<OPBRIDGE_JOIN(OpbridgeFamily, number), T>>();     \
+        }                                                                                                                  \
+    };                                                                                                                     \
+    const opbridge::detail::Registration<OPBRIDGE_JOIN(OpbridgeFamily, number)> OPBRIDGE_JOIN(opbridge_operator_, number){ \
+        schema, opbridge::detail::shape_function<&shape>(),                                                                \
+        opbridge::detail::InstancesOfTypes<OPBRIDGE_JOIN(OpbridgeFamily, number), __VA_ARGS__>::list};                     \
+    }                                                                                                                      \
     static_assert(true, "")

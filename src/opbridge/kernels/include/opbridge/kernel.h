@@ -28,7 +28,7 @@
 // Tensors are row-major. Element types are float, double, Half, BFloat16, the integers of <cstdint>, and bool. An exception from a kernel
 // or a shape function becomes an error in Python or a status in ONNX Runtime, with its message.
 //
-// element.h: kernels that are one function of an element, for the CPU and for CUDA devices.
+// element.h: kernels that are one function of an element, for the CPU and for CUDA devices. launch.h: kernels in CUDA's language.
 #pragma once
 
 #ifdef OPBRIDGE_ON_DEVICE
@@ -44,6 +44,7 @@
 #else
 
 #include "element.h"
+#include "launch.h"
 #include "platform.h"
 #include "shape.h"
 #include "signature.h"
@@ -120,7 +121,7 @@ struct Registration {
     static_assert(true, "")
 
 // OPBRIDGE_KERNELS(schema, shape, functions...): functions, or instances of a template (`select<float, int32_t>`); the first one that
-// matches the types of the inputs is called.
+// matches the types of the inputs is called. cpu_cuda<function, function> is one for the CPU, and one for CUDA devices.
 #define OPBRIDGE_KERNELS(schema, shape, ...) OPBRIDGE_KERNELS_LISTED_(__COUNTER__, schema, shape, __VA_ARGS__)
 #define OPBRIDGE_KERNELS_LISTED_(number, ...) OPBRIDGE_KERNELS_LISTED(number, __VA_ARGS__)
 #define OPBRIDGE_KERNELS_LISTED(number, schema, shape, ...)                                                                \

@@ -43,6 +43,7 @@ struct Parameter {
     bool optional;
     Type type;
     int rank;
+    bool on_host = false;  // a tensor whose elements the host reads, also where the others are on a CUDA device
 };
 
 [[noreturn]] OPBRIDGE_ADAPTER void throw_number_out_of_range(int64_t value);
@@ -79,6 +80,12 @@ template <class T, int Rank>
 struct ParameterTraits<Input<T, Rank>> {
     static constexpr Parameter parameter{Kind::tensor, false, type_of<T>(), Rank};
     static Input<T, Rank> from(const Argument& argument) { return Input<T, Rank>(argument.tensor); }
+};
+
+template <class T, int Rank>
+struct ParameterTraits<HostInput<T, Rank>> {
+    static constexpr Parameter parameter{Kind::tensor, false, type_of<T>(), Rank, true};
+    static HostInput<T, Rank> from(const Argument& argument) { return HostInput<T, Rank>(argument.tensor); }
 };
 
 template <class T, int Rank>
@@ -161,7 +168,7 @@ struct ParameterTraits<std::vector<Dim>> {
 template <class P>
 struct ParameterTraits<std::optional<P>> {
     static constexpr Parameter parameter{ParameterTraits<P>::parameter.kind, true, ParameterTraits<P>::parameter.type,
-                                         ParameterTraits<P>::parameter.rank};
+                                         ParameterTraits<P>::parameter.rank, ParameterTraits<P>::parameter.on_host};
     static std::optional<P> from(const Argument& argument) {
         return argument.given ? std::optional<P>(ParameterTraits<P>::from(argument)) : std::nullopt;
     }
@@ -203,6 +210,17 @@ struct Signature {
         run_each<function>(call, std::index_sequence_for<P...>());
     }
 
+    // The same for a function that only launches kernels: it has no version for each processor.
+    template <R (*function)(P...), size_t... index>
+    static void run_once_each(Call& call, std::index_sequence<index...>) {
+        function(argument_value<index, Unqualified<P>>(call)...);
+    }
+
+    template <R (*function)(P...)>
+    static void run_once(Call& call) {
+        run_once_each<function>(call, std::index_sequence_for<P...>());
+    }
+
     template <R (*function)(P...), size_t... index>
     static Shapes shapes_each(Call& call, std::index_sequence<index...>) {
         return Shapes(function(argument_value<index, Unqualified<P>>(call)...));
@@ -219,7 +237,8 @@ Signature<R, P...> signature_of(R (*)(P...));
 
 struct DeviceFunction;
 
-// A kernel for one choice of element types, and what launches it on a CUDA device, if it has a function for one.
+// A kernel for one choice of element types, and what launches it on a CUDA device, if it has a function for one. `device` is that of an
+// element.
 struct Instance {
     const Parameter* parameters;
     size_t count;
@@ -230,11 +249,35 @@ struct Instance {
     size_t device_count = 0;
 };
 
+// A kernel for the CPU, and one for CUDA devices.
+template <auto cpu, auto cuda>
+struct CpuCuda {
+    static constexpr Instance instance() {
+        using OnCpu = decltype(signature_of(cpu));
+        using OnCuda = decltype(signature_of(cuda));
+        return {OnCpu::parameters,  OnCpu::count, &OnCpu::template run<cpu>, &OnCuda::template run_once<cuda>, nullptr,
+                OnCuda::parameters, OnCuda::count};
+    }
+};
+
+template <class Function>
+inline constexpr bool is_cpu_cuda = false;
+template <auto cpu, auto cuda>
+inline constexpr bool is_cpu_cuda<CpuCuda<cpu, cuda>> = true;
+
 template <auto function>
 constexpr Instance instance() {
-    using Found = decltype(signature_of(function));
-    return {Found::parameters, Found::count, &Found::template run<function>, nullptr, nullptr, nullptr, 0};
+    using Given = std::remove_cv_t<std::remove_pointer_t<decltype(function)>>;
+    if constexpr (is_cpu_cuda<Given>) {
+        return Given::instance();
+    } else {
+        using Found = decltype(signature_of(function));
+        return {Found::parameters, Found::count, &Found::template run<function>, nullptr, nullptr, nullptr, 0};
+    }
 }
+
+template <auto cpu, auto cuda>
+inline constexpr CpuCuda<cpu, cuda> cpu_cuda_instance{};
 
 // A shape function.
 struct ShapeFunction {
@@ -250,4 +293,9 @@ constexpr ShapeFunction shape_function() {
 }
 
 }  // namespace detail
+
+// A kernel for OPBRIDGE_KERNELS: a function for the CPU, and one for CUDA devices, which launches kernels (launch.h).
+template <auto cpu, auto cuda>
+inline constexpr const detail::CpuCuda<cpu, cuda>* cpu_cuda = &detail::cpu_cuda_instance<cpu, cuda>;
+
 }  // namespace opbridge

@@ -177,6 +177,14 @@ class Input : public detail::HostView<const T, Rank> {
         : detail::HostView<const T, Rank>(static_cast<const T*>(tensor.data), tensor.sizes, tensor.rank, tensor.count) {}
 };
 
+// An input tensor of a kernel for CUDA devices whose elements are on the host, where the kernel reads them: sizes, scales. PyTorch takes a
+// tensor on either device there, and waits for what is on the stream to copy it; ONNX Runtime computes it on the CPU where it can.
+template <class T, int Rank = any_rank>
+class HostInput : public Input<T, Rank> {
+  public:
+    using Input<T, Rank>::Input;
+};
+
 // The tensors of an argument `Tensor[]`.
 template <class T, int Rank = any_rank>
 class Inputs {

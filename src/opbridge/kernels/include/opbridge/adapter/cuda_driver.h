@@ -1,6 +1,7 @@
 // CUDA's driver, as far as opbridge uses it; found in libcuda when a kernel is first launched.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <stdexcept>
@@ -23,21 +24,27 @@ constexpr int most_dynamic_shared_memory = 8;                                   
 constexpr int capture_mode_relaxed = 2;
 
 // The functions: FUNCTION(name here, name in libcuda, type). They return zero where all went well.
-#define OPBRIDGE_CUDA_FUNCTIONS(FUNCTION)                                                           \
-    FUNCTION(init, cuInit, int(unsigned))                                                           \
-    FUNCTION(driver_version, cuDriverGetVersion, int(int*))                                         \
-    FUNCTION(error_name, cuGetErrorName, int(int, const char**))                                    \
-    FUNCTION(error_string, cuGetErrorString, int(int, const char**))                                \
-    FUNCTION(current_context, cuCtxGetCurrent, int(ContextObject**))                                \
-    FUNCTION(set_current_context, cuCtxSetCurrent, int(ContextObject*))                             \
-    FUNCTION(context_device, cuCtxGetDevice, int(int*))                                             \
-    FUNCTION(primary_context, cuDevicePrimaryCtxRetain, int(ContextObject**, int))                  \
-    FUNCTION(device_attribute, cuDeviceGetAttribute, int(int*, int, int))                           \
-    FUNCTION(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, int(int*))                   \
-    FUNCTION(load_module, cuModuleLoadData, int(ModuleObject**, const void*))                       \
-    FUNCTION(find_function, cuModuleGetFunction, int(FunctionObject**, ModuleObject*, const char*)) \
-    FUNCTION(set_function_attribute, cuFuncSetAttribute, int(FunctionObject*, int, int))            \
-    FUNCTION(launch, cuLaunchKernel,                                                                \
+#define OPBRIDGE_CUDA_FUNCTIONS(FUNCTION)                                                             \
+    FUNCTION(init, cuInit, int(unsigned))                                                             \
+    FUNCTION(driver_version, cuDriverGetVersion, int(int*))                                           \
+    FUNCTION(error_name, cuGetErrorName, int(int, const char**))                                      \
+    FUNCTION(error_string, cuGetErrorString, int(int, const char**))                                  \
+    FUNCTION(current_context, cuCtxGetCurrent, int(ContextObject**))                                  \
+    FUNCTION(set_current_context, cuCtxSetCurrent, int(ContextObject*))                               \
+    FUNCTION(context_device, cuCtxGetDevice, int(int*))                                               \
+    FUNCTION(primary_context, cuDevicePrimaryCtxRetain, int(ContextObject**, int))                    \
+    FUNCTION(device_attribute, cuDeviceGetAttribute, int(int*, int, int))                             \
+    FUNCTION(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, int(int*))                     \
+    FUNCTION(load_module, cuModuleLoadData, int(ModuleObject**, const void*))                         \
+    FUNCTION(find_function, cuModuleGetFunction, int(FunctionObject**, ModuleObject*, const char*))   \
+    FUNCTION(find_global, cuModuleGetGlobal_v2, int(uint64_t*, size_t*, ModuleObject*, const char*))  \
+    FUNCTION(copy_to_host, cuMemcpyDtoHAsync_v2, int(void*, uint64_t, size_t, StreamObject*))         \
+    FUNCTION(copy_to_device, cuMemcpyHtoDAsync_v2, int(uint64_t, const void*, size_t, StreamObject*)) \
+    FUNCTION(set_bytes, cuMemsetD8Async, int(uint64_t, unsigned char, size_t, StreamObject*))         \
+    FUNCTION(synchronize, cuStreamSynchronize, int(StreamObject*))                                    \
+    FUNCTION(is_capturing, cuStreamIsCapturing, int(StreamObject*, int*))                             \
+    FUNCTION(set_function_attribute, cuFuncSetAttribute, int(FunctionObject*, int, int))              \
+    FUNCTION(launch, cuLaunchKernel,                                                                  \
              int(FunctionObject*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, StreamObject*, void**, void**))
 
 struct Driver {

@@ -47,7 +47,7 @@ inline std::string description() {
     for (const Operator* op = Operator::first(); op; op = op->next) {
         text += std::string(text.size() > 1 ? ", " : "") + "{\"schema\": " + quoted(op->schema.text) +
                 ", \"domain\": " + quoted(op->schema.domain) + ", \"op_type\": " + quoted(op->schema.op_type()) +
-                ", \"problem\": " + quoted(op->problem) + "}";
+                ", \"problem\": " + quoted(op->problem) + ", \"cuda\": " + (op->has_launch() ? "true" : "false") + "}";
     }
     return text + "]";
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../element.h"
+#include "../launch.h"
 #include "cuda_driver.h"
 #include "device_code.h"
 #include "nvrtc.h"
@@ -22,20 +23,44 @@ namespace cuda {
 
 using namespace detail;
 
-// What the device compiler calls a function of an element.
+// A kernel's name, of the text that the C++ compiler puts it into: "... [with auto kernel = my_kernel<float>]". What is in a namespace
+// without a name is found from outside of it.
+inline std::string name_in(const std::string& text) {
+    const std::string before = "kernel = ";
+    const size_t place = text.find(before);
+    size_t begin = place == std::string::npos ? 0 : place + before.size(), end = text.rfind(']');
+    if (end == std::string::npos || end < begin) end = text.size();
+    while (begin < end && (text[begin] == '&' || text[begin] == '(' || text[begin] == ' ')) ++begin;
+    std::string name = text.substr(begin, end - begin);
+    for (const char* unnamed : {"{anonymous}::", "(anonymous namespace)::", "`anonymous-namespace'::"}) {
+        for (size_t at = name.find(unnamed); at != std::string::npos; at = name.find(unnamed, at)) {
+            name.erase(at, std::string(unnamed).size());
+        }
+    }
+    while (!name.empty() && name.back() == ')' && name.find('(') == std::string::npos) name.pop_back();
+    return name;
+}
+
+// What the device compiler calls a function.
 inline std::string expression_of(const DeviceFunction& function) {
+    if (!function.type) return name_in(function.function);
     return std::string("opbridge::detail::elements<&::") + function.function + "<" + function.type + ">>";
 }
 
 // The functions of a program, each once.
 inline std::vector<std::string> functions_of(int32_t program) {
     std::vector<std::string> found;
+    const auto add = [&](const std::string& expression) {
+        if (std::find(found.begin(), found.end(), expression) == found.end()) found.push_back(expression);
+    };
     for (const Operator* op = Operator::first(); op; op = op->next) {
         for (const Instance& each : op->instances) {
             if (!each.device || each.device->program != program) continue;
-            const std::string expression = expression_of(*each.device);
-            if (std::find(found.begin(), found.end(), expression) == found.end()) found.push_back(expression);
+            add(expression_of(*each.device));
         }
+    }
+    for (const LaunchedKernel* each = LaunchedKernel::first(); each; each = each->next) {
+        if (each->function.program == program) add(expression_of(each->function));
     }
     return found;
 }
@@ -74,6 +99,30 @@ class Modules {
         FunctionObject*& found = functions_[{context, &function}];
         if (!found) found = load(at, context, function);
         return found;
+    }
+
+    // Has the first index that was out of bounds in a function thrown, in a debug build. That waits for what is on the stream, so that
+    // nothing is said while a graph is captured.
+    void check_bounds(const DeviceFunction& function, StreamObject* stream) {
+        const Driver& at = driver();
+        int capturing = 0;
+        at.check(at.is_capturing(stream, &capturing), "ask for the state of a stream");
+        if (capturing != 0) return;
+        uint64_t place = 0;
+        size_t size = 0;
+        {
+            ContextObject* context = nullptr;
+            at.check(at.current_context(&context), "get the current context");
+            const std::lock_guard<std::mutex> lock(mutex_);
+            at.check(at.find_global(&place, &size, modules_[{context, function.program}].module, "opbridge_fault"),
+                     "find the fault of a kernel");
+        }
+        Fault fault{};
+        at.check(at.copy_to_host(&fault, place, sizeof fault, stream), "read the fault of a kernel");
+        at.check(at.synchronize(stream), "run the kernel " + expression_of(function));
+        if (fault.raised == 0) return;
+        at.check(at.set_bytes(place, 0, sizeof fault, stream), "reset the fault of a kernel");
+        throw_out_of_bounds(fault.index, fault.size);
     }
 
     static Modules& all() {
@@ -133,21 +182,95 @@ inline void enter_context(const Driver& at, int64_t device) {
     at.check(at.set_current_context(context), "set the context of device " + std::to_string(device));
 }
 
+// A size of a grid or a block, as the driver takes it.
+inline unsigned launch_size(const char* what, const char* axis, int64_t size, int64_t most) {
+    if (size < 0 || size > most) {
+        throw std::invalid_argument(std::string("a ") + what + " of " + std::to_string(size) + (*what == 'g' ? " blocks" : " threads") +
+                                    " along " + axis + "; CUDA allows " + std::to_string(most));
+    }
+    return static_cast<unsigned>(size);
+}
+
+inline void launch(Context& context, const DeviceFunction& function, const Dim3& grid, const Dim3& block, int64_t shared_bytes,
+                   void** arguments) {
+    if (context.cuda_device() < 0) {
+        throw std::logic_error("a kernel for CUDA devices is launched for tensors on the CPU. Launch it in the function for CUDA devices");
+    }
+    const unsigned sizes[6] = {launch_size("grid", "x", grid.x, 0x7fffffff), launch_size("grid", "y", grid.y, 65535),
+                               launch_size("grid", "z", grid.z, 65535),      launch_size("block", "x", block.x, 1024),
+                               launch_size("block", "y", block.y, 1024),     launch_size("block", "z", block.z, 64)};
+    launch_size("block", "all axes", block.x * block.y * block.z, 1024);
+    if (grid.x * grid.y * grid.z == 0) return;
+    if (shared_bytes < 0 || shared_bytes > 0x7fffffff) {
+        throw std::invalid_argument("a kernel cannot have " + std::to_string(shared_bytes) + " bytes of shared memory");
+    }
+    const Driver& at = driver();
+    enter_context(at, context.cuda_device());
+    FunctionObject* found = Modules::all().find(function);
+    constexpr int64_t without_asking = 48 << 10;  // bytes of shared memory
+    if (shared_bytes > without_asking) {
+        at.check(at.set_function_attribute(found, most_dynamic_shared_memory, static_cast<int>(shared_bytes)),
+                 "give a kernel " + std::to_string(shared_bytes) + " bytes of shared memory");
+    }
+    auto* stream = static_cast<StreamObject*>(context.stream());
+    at.check(at.launch(found, sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], static_cast<unsigned>(shared_bytes), stream,
+                       arguments, nullptr),
+             "launch a kernel");
+#ifdef OPBRIDGE_CHECK_BOUNDS
+    Modules::all().check_bounds(function, stream);
+#endif
+}
+
+// The address of memory on a device, and the driver that has it.
+inline const Driver& driver_for(Context& context) {
+    const Driver& at = driver();
+    enter_context(at, context.cuda_device());
+    return at;
+}
+
+inline uint64_t address(const void* memory) { return reinterpret_cast<uintptr_t>(memory); }
+
 }  // namespace cuda
 
 namespace detail {
 
+OPBRIDGE_ADAPTER const LaunchedKernel*& LaunchedKernel::first() {
+    static const LaunchedKernel* head = nullptr;
+    return head;
+}
+
+OPBRIDGE_ADAPTER void launch_kernel(Context& context, const DeviceFunction& function, const Dim3& grid, const Dim3& block,
+                                    int64_t shared_bytes, void** arguments) {
+    cuda::launch(context, function, grid, block, shared_bytes, arguments);
+}
+
 OPBRIDGE_ADAPTER void launch_elements(Context& context, const DeviceFunction& function, int64_t count, const void* arguments) {
-    if (count == 0) return;
-    const cuda::Driver& at = cuda::driver();
-    cuda::enter_context(at, context.cuda_device());
-    cuda::FunctionObject* found = cuda::Modules::all().find(function);
-    constexpr int64_t threads = 256, most_blocks = 1 << 20;
-    const int64_t blocks = std::min((count - 1) / threads + 1, most_blocks);
+    constexpr int64_t threads = 256;
     void* parameters[] = {const_cast<void*>(arguments)};
-    at.check(at.launch(found, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1, 0,
-                       static_cast<cuda::StreamObject*>(context.stream()), parameters, nullptr),
-             "launch a kernel");
+    cuda::launch(context, function, blocks_for(count, threads), threads, 0, parameters);
+}
+
+OPBRIDGE_ADAPTER void copy_to_host(Context& context, void* to, const void* from, int64_t count, size_t size) {
+    if (count <= 0) return;
+    const cuda::Driver& at = cuda::driver_for(context);
+    auto* stream = static_cast<cuda::StreamObject*>(context.stream());
+    at.check(at.copy_to_host(to, cuda::address(from), static_cast<size_t>(count) * size, stream), "copy to the host");
+    at.check(at.synchronize(stream), "copy to the host");
+}
+
+OPBRIDGE_ADAPTER void copy_to_device(Context& context, void* to, const void* from, int64_t count, size_t size) {
+    if (count <= 0) return;
+    const cuda::Driver& at = cuda::driver_for(context);
+    at.check(
+        at.copy_to_device(cuda::address(to), from, static_cast<size_t>(count) * size, static_cast<cuda::StreamObject*>(context.stream())),
+        "copy to the device");
+}
+
+OPBRIDGE_ADAPTER void set_zero(Context& context, void* to, int64_t count, size_t size) {
+    if (count <= 0) return;
+    const cuda::Driver& at = cuda::driver_for(context);
+    at.check(at.set_bytes(cuda::address(to), 0, static_cast<size_t>(count) * size, static_cast<cuda::StreamObject*>(context.stream())),
+             "set memory");
 }
 
 }  // namespace detail

@@ -197,7 +197,7 @@ inline detail::DeviceImage compile(const detail::DeviceProgram& program, const s
         throw std::runtime_error(std::string(program.name) + " does not compile for CUDA (" + architecture + ", NVRTC " + at.version() +
                                  "):\n" + log +
                                  (is_missing ? "\nThe device compiler has no standard library: put what only the CPU uses between #ifndef "
-                                               "OPBRIDGE_ON_DEVICE and #endif."
+                                               "OPBRIDGE_ON_DEVICE and #endif, or what the device uses into a .cu file of the same name."
                                              : ""));
     }
     detail::DeviceImage image;

@@ -16,6 +16,7 @@ struct Operator {
     std::vector<Instance> instances;
     ShapeFunction shape;
     TorchEntries torch_entries;
+    std::vector<bool> on_host;  // of each argument, where its kernels for CUDA devices read one there
     std::string problem;  // why it cannot be used, found when the library is loaded
     Operator* next = nullptr;
 
@@ -31,6 +32,9 @@ struct Operator {
         }
         return false;
     }
+
+    // Whether the host reads an argument's elements, also where the other tensors are on a CUDA device.
+    bool reads_on_host(size_t argument) const { return on_host.size() > argument && on_host[argument]; }
 
     // The kernel for these arguments.
     const Instance& choose(const Call& call) const;
@@ -64,7 +68,7 @@ struct Shown {
 };
 
 // To be raised when `Shown`, or anything that is reached from it, changes.
-constexpr int64_t shown_layout = 3;
+constexpr int64_t shown_layout = 4;
 
 }  // namespace detail
 }  // namespace opbridge

@@ -55,11 +55,34 @@ inline void check_parameters(const Operator& op, const Parameter* parameters, si
     }
 }
 
+// A kernel for CUDA devices has the types of the one for the CPU, by which both are chosen.
+inline void check_types(const Operator& op, const Instance& instance) {
+    const auto types = [](const Parameter* parameters, size_t count) {
+        std::string text;
+        for (size_t i = 0; i < count; ++i) {
+            const Kind kind = parameters[i].kind;
+            if (is_tensor(kind)) text += std::string(text.empty() ? "" : ", ") + opbridge::name_of(parameters[i].type);
+        }
+        for (size_t i = 0; i < count; ++i) {
+            if (is_output(parameters[i].kind)) text += std::string(" -> ") + opbridge::name_of(parameters[i].type);
+        }
+        return text;
+    };
+    const std::string cpu = types(instance.parameters, instance.count), cuda = types(instance.device_parameters, instance.device_count);
+    if (cpu == cuda) return;
+    throw std::invalid_argument(op.error_message("the kernel for the CPU has the types " + cpu + ", and the one for CUDA devices " + cuda +
+                                                 ". Give both the same."));
+}
+
 inline void check(const Operator& op) {
     const Schema& schema = op.schema;
     for (const Instance& each : op.instances) {
         check_parameters(op, each.parameters, each.count, "the kernel", true);
-        if (each.launch) check_parameters(op, each.device_parameters, each.device_count, "the function of an element", true);
+        if (each.launch) {
+            const char* what = each.device ? "the function of an element" : "the function for CUDA devices";
+            check_parameters(op, each.device_parameters, each.device_count, what, true);
+            check_types(op, each);
+        }
     }
     check_parameters(op, op.shape.parameters, op.shape.count, "the shape function", false);
     bool has_tensor = false, in_list = false;
@@ -144,6 +167,14 @@ OPBRIDGE_ADAPTER Operator::Operator(const char* text, ShapeFunction shape, const
     try {
         schema = read_schema(text);
         check(*this);
+        for (const Instance& each : instances) {
+            if (!each.launch) continue;
+            const Instance on_cuda{each.device_parameters, each.device_count, nullptr};
+            each_argument(on_cuda, [&](size_t index, const Parameter& parameter) {
+                on_host.resize(schema.arguments.size());
+                if (parameter.on_host) on_host[index] = true;
+            });
+        }
     } catch (const std::exception& error) {
         problem = error.what();
     }
@@ -204,6 +235,8 @@ OPBRIDGE_ADAPTER void Operator::run(Call& call, Runtime& runtime) const {
     if (runtime.cuda_device() < 0) {
         kernel.run(call);
     } else if (kernel.launch) {
+        // Views of a function of an element have the rank of what they are broadcast to.
+        if (!kernel.device) check_ranks(schema, {kernel.device_parameters, kernel.device_count, nullptr}, call);
         kernel.launch(call);
     } else {
         throw std::invalid_argument("there is no kernel for CUDA devices. Move the tensors to the CPU");

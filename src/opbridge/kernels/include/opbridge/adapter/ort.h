@@ -23,6 +23,8 @@ inline const OrtApi*& current_api() {
     return api;
 }
 
+constexpr int32_t on_cpu = -2;  // OrtMemTypeCPUInput
+
 constexpr const char* cuda_provider = "CUDAExecutionProvider";
 
 // An operator with one of its kernels, as ONNX Runtime sees it. It merges those of one name, and picks by the inputs' types.
@@ -31,7 +33,7 @@ struct CustomOp : OrtCustomOp {
     size_t instance;
     bool on_cuda;  // a kernel for the CUDA execution provider
     std::string name;
-    std::vector<int32_t> inputs, presence, outputs;
+    std::vector<int32_t> inputs, presence, memory, outputs;
 
     CustomOp(const Operator* op, size_t instance, bool on_cuda);
 };
@@ -58,6 +60,7 @@ inline CustomOp::CustomOp(const Operator* op, size_t instance, bool on_cuda)
         }
         inputs.push_back(static_cast<int32_t>(parameter.type));
         presence.push_back(declared.kind == Kind::tensors ? variadic : declared.optional ? ort::optional : required);
+        memory.push_back(on_cuda && op->reads_on_host(argument - 1) ? on_cpu : 0);
     }
     OrtCustomOp::version = ort::version;
     GetName = [](const OrtCustomOp* op) { return self(op).name.c_str(); };
@@ -72,7 +75,7 @@ inline CustomOp::CustomOp(const Operator* op, size_t instance, bool on_cuda)
         const Schema& schema = self(op).op->schema;
         return static_cast<int32_t>(schema.returns_list && i + 1 == schema.returns ? variadic : required);
     };
-    GetInputMemoryType = [](const OrtCustomOp*, size_t) { return int32_t{0}; };
+    GetInputMemoryType = [](const OrtCustomOp* op, size_t i) { return self(op).memory[i]; };
     GetVariadicInputMinArity = [](const OrtCustomOp*) { return 0; };
     GetVariadicInputHomogeneity = [](const OrtCustomOp* op) { return self(op).inputs.back() == 0 ? 0 : 1; };
     GetVariadicOutputMinArity = [](const OrtCustomOp* op) { return self(op).op->schema.returns > 1 ? 0 : 1; };

@@ -20,13 +20,13 @@ using namespace detail;
 
 class OrtRuntime final : public Runtime {
   public:
-    // On the device that has the first input, for a node of the CUDA execution provider.
-    OrtRuntime(const OrtApi* api, OrtKernelContext* context, bool on_cuda) : api_(api), context_(context) {
+    // On the device that has an input, for a node of the CUDA execution provider.
+    OrtRuntime(const OrtApi* api, OrtKernelContext* context, bool on_cuda, size_t input) : api_(api), context_(context) {
         if (!on_cuda) return;
         const OrtValue* value = nullptr;
         const OrtMemoryInfo* memory = nullptr;
         int32_t device = 0;
-        call(api_, KernelContext_GetInput, static_cast<const OrtKernelContext*>(context_), size_t{0}, &value);
+        call(api_, KernelContext_GetInput, static_cast<const OrtKernelContext*>(context_), input, &value);
         if (value) {
             call(api_, GetTensorMemoryInfo, value, &memory);
             call(api_, MemoryInfoGetId, memory, &device);
@@ -151,6 +151,7 @@ struct Kernel {
         size_t given = 0;
         ort::call(api, KernelContext_GetInputCount, context, &given);
         std::vector<std::vector<int64_t>> copies;
+        size_t on_device = given;  // the first input that is on the device of the node
         const auto read = [&](size_t input, Tensor& tensor) {
             const OrtValue* value = nullptr;
             if (input < given) ort::call(api, KernelContext_GetInput, context, input, &value);
@@ -171,11 +172,13 @@ struct Kernel {
             const ArgumentSchema& declared = schema.arguments[index];
             if (declared.kind == Kind::tensor) {
                 argument.given = read(input, argument.tensor);
+                if (argument.given && on_device == given && !op->reads_on_host(index)) on_device = input;
                 if (!argument.given && !declared.optional) throw std::invalid_argument("the input '" + declared.name + "' is missing");
                 return;
             }
             argument.given = true;
             argument.tensors.resize(length);
+            if (length > 0 && on_device == given) on_device = input;
             for (size_t i = 0; i < length; ++i) {
                 if (!read(input + i, argument.tensors[i]))
                     throw std::invalid_argument("a tensor of the list '" + declared.name + "' is missing");
@@ -186,7 +189,7 @@ struct Kernel {
             call.arguments[i].given = attributes[i].given;
             call.arguments[i].attribute = &attributes[i];
         }
-        OrtRuntime runtime(api, context, on_cuda);
+        OrtRuntime runtime(api, context, on_cuda, on_device == given ? 0 : on_device);
         op->run(call, runtime);
         if (!schema.returns_list) return;
         size_t outputs = 0;

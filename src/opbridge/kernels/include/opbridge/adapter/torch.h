@@ -117,10 +117,11 @@ class StackReader {
     // The device of the tensors that have been read.
     const TorchDevice& device() const { return device_; }
 
-    Tensor tensor(StableValue value) {
+    // With `on_host`, its elements are on the CPU then, wherever they are.
+    Tensor tensor(StableValue value, bool on_host) {
         OwnedTensor owned(reinterpret_cast<TensorObject*>(value));
         const Libtorch& at = libtorch();
-        if (on_cuda_) check_device(owned.get());
+        if (on_cuda_ && !on_host) check_device(owned.get());
         Tensor tensor;
         int32_t type = 0;
         bool contiguous = false;
@@ -133,8 +134,9 @@ class StackReader {
         bool is_complex = false;
         const int32_t onnx = dtypes().onnx_of(type, &is_complex);
         tensor.type = is_complex ? Type::any : static_cast<Type>(onnx);
-        if (!contiguous) {
-            OwnedTensor copy = empty(sizes, tensor.rank, type, device_);
+        const bool to_host = on_cuda_ && on_host && TorchDevice::of(owned.get()).is_cuda();
+        if (!contiguous || to_host) {
+            OwnedTensor copy = empty(sizes, tensor.rank, type, on_host ? TorchDevice() : device_);
             check(at.aoti_torch_copy_(copy.get(), owned.get(), 0));
             owned = std::move(copy);
             check(at.aoti_torch_get_sizes(owned.get(), &sizes));
@@ -238,9 +240,9 @@ inline void run(const Operator& op, StableValue* stack, bool on_cuda) {
             check(libtorch().torch_delete_stable_ivalue(held));
         }
         argument.given = true;
-        if (declared.kind == Kind::tensor) argument.tensor = reader.tensor(value);
+        if (declared.kind == Kind::tensor) argument.tensor = reader.tensor(value, op.reads_on_host(i));
         else if (declared.kind == Kind::tensors)
-            reader.each(value, [&](StableValue item) { argument.tensors.push_back(reader.tensor(item)); });
+            reader.each(value, [&](StableValue item) { argument.tensors.push_back(reader.tensor(item, false)); });
         else reader.attribute(value, declared.kind, attributes[i]);
     }
     TorchRuntime runtime(reader.device());

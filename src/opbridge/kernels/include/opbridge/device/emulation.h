@@ -7,8 +7,10 @@
 //
 //     opbridge::emulation::launch({grid}, {block}, shared_bytes, [&] { my_kernel<float>(x, y); });
 //
-// Blocks run one after the other. With barriers (OPBRIDGE_EMULATES_BARRIERS is 1) each thread of a block is a thread of the CPU; without,
-// they run one after the other too, which is much faster, and a barrier is an error.
+// Blocks run one after the other. OPBRIDGE_EMULATES_BARRIERS is
+//     1  each thread of a block is a thread of the CPU, so that the sanitizer of threads sees races
+//     2  they take turns at barriers, which is many times as fast
+//     0  they run one after the other, which is the fastest, and a barrier is an error
 #pragma once
 
 #include <atomic>
@@ -18,6 +20,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -28,6 +31,10 @@
 
 #ifndef OPBRIDGE_EMULATES_BARRIERS
 #define OPBRIDGE_EMULATES_BARRIERS 1
+#endif
+
+#if OPBRIDGE_EMULATES_BARRIERS == 2
+#include <ucontext.h>
 #endif
 
 #define __global__
@@ -46,6 +53,110 @@ struct dim3 {
 inline thread_local dim3 threadIdx{0, 0, 0}, blockIdx{0, 0, 0}, blockDim, gridDim;
 
 namespace opbridge::emulation {
+
+inline dim3 index_of(uint64_t number, const dim3& sizes) {
+    return {static_cast<unsigned>(number % sizes.x), static_cast<unsigned>(number / sizes.x % sizes.y),
+            static_cast<unsigned>(number / sizes.x / sizes.y)};
+}
+
+#if OPBRIDGE_EMULATES_BARRIERS == 2
+
+// The threads of a block, one of which runs until it waits for others.
+class Turns {
+  public:
+    Turns(unsigned threads, const dim3& block_size, const std::function<void()>& body)
+        : body_(body), block_size_(block_size), stacks_(threads), contexts_(threads), ended_(threads) {
+        for (auto& each : stacks_) each.reset(new unsigned char[stack_bytes]);
+    }
+
+    // Runs all of them to their ends.
+    void run() {
+        current() = this;
+        const unsigned threads = static_cast<unsigned>(contexts_.size());
+        ended_.assign(threads, false);
+        thrown_ = nullptr;
+        for (unsigned thread = 0; thread < threads; ++thread) {
+            getcontext(&contexts_[thread]);
+            contexts_[thread].uc_stack.ss_sp = stacks_[thread].get();
+            contexts_[thread].uc_stack.ss_size = stack_bytes;
+            contexts_[thread].uc_link = nullptr;
+            makecontext(&contexts_[thread], &Turns::enter, 0);
+        }
+        for (unsigned left = threads; left > 0;) {
+            const uint64_t before = events_;
+            for (thread_ = 0; thread_ < threads; ++thread_) {
+                if (ended_[thread_]) continue;
+                threadIdx = index_of(thread_, block_size_);
+                swapcontext(&scheduler_, &contexts_[thread_]);
+                if (thrown_) std::rethrow_exception(thrown_);
+                if (ended_[thread_]) --left;
+            }
+            if (events_ == before) throw std::logic_error("not all threads of a block reach the same barrier");
+        }
+    }
+
+    // Lets the others run.
+    static void yield() {
+        Turns& own = *current();
+        swapcontext(&own.contexts_[own.thread_], &own.scheduler_);
+    }
+    static void note_event() { ++current()->events_; }
+
+  private:
+    static constexpr size_t stack_bytes = 256 << 10;
+
+    static Turns*& current() {
+        static thread_local Turns* turns = nullptr;
+        return turns;
+    }
+
+    static void enter() {
+        Turns& own = *current();
+        try {
+            own.body_();
+        } catch (...) {
+            own.thrown_ = std::current_exception();
+        }
+        own.ended_[own.thread_] = true;
+        ++own.events_;
+        yield();
+    }
+
+    const std::function<void()> body_;
+    dim3 block_size_;
+    std::vector<std::unique_ptr<unsigned char[]>> stacks_;
+    std::vector<ucontext_t> contexts_;
+    std::vector<bool> ended_;
+    ucontext_t scheduler_;
+    unsigned thread_ = 0;
+    uint64_t events_ = 0;
+    std::exception_ptr thrown_;
+};
+
+// Where threads wait for each other; it is an error where some of them have come for something else.
+class Barrier {
+  public:
+    explicit Barrier(unsigned threads) : threads_(threads) {}
+
+    void wait(const void* purpose) {
+        if (waiting_ == 0) purpose_ = purpose;
+        if (purpose_ != purpose) throw std::logic_error("not all threads of a block reach the same barrier");
+        Turns::note_event();
+        if (++waiting_ == threads_) {
+            waiting_ = 0;
+            ++round_;
+            return;
+        }
+        for (const unsigned long round = round_; round == round_;) Turns::yield();
+    }
+
+  private:
+    unsigned threads_, waiting_ = 0;
+    unsigned long round_ = 0;
+    const void* purpose_ = nullptr;
+};
+
+#else
 
 // Where threads wait for each other. It is an error where some of them have come for something else; then nobody waits any more.
 class Barrier {
@@ -83,6 +194,8 @@ class Barrier {
     bool failed_ = false;
 };
 
+#endif
+
 constexpr unsigned warp_size = 32;
 
 struct Block {
@@ -103,11 +216,6 @@ inline thread_local Block* block = nullptr;
 
 inline unsigned thread_number() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 
-inline dim3 index_of(uint64_t number, const dim3& sizes) {
-    return {static_cast<unsigned>(number % sizes.x), static_cast<unsigned>(number / sizes.x % sizes.y),
-            static_cast<unsigned>(number / sizes.x / sizes.y)};
-}
-
 // Calls `body` for each thread of a grid. An exception from a thread is rethrown when its block has ended.
 template <class Body>
 void launch(dim3 grid, dim3 block_size, size_t shared_bytes, const Body& body) {
@@ -121,7 +229,15 @@ void launch(dim3 grid, dim3 block_size, size_t shared_bytes, const Body& body) {
         blockIdx = index_of(block_number, grid);
         threadIdx = index_of(thread, block_size);
     };
-#if OPBRIDGE_EMULATES_BARRIERS
+#if OPBRIDGE_EMULATES_BARRIERS == 2
+    Turns turns(threads, block_size, [&] { body(); });
+    for (uint64_t number = 0; number < blocks; ++number) {
+        state = Block(threads, shared_bytes);
+        std::memset(state.shared.data(), 0xff, state.shared.size());  // not a number
+        enter(number, 0);
+        turns.run();
+    }
+#elif OPBRIDGE_EMULATES_BARRIERS
     static const char end_of_block = 0;
     std::mutex mutex;
     std::exception_ptr thrown;
@@ -223,6 +339,39 @@ T __shfl_xor_sync(unsigned, T value, int mask) {
         value, (opbridge::emulation::thread_number() % opbridge::emulation::warp_size) ^ static_cast<unsigned>(mask));
 }
 
+template <class T>
+T __shfl_up_sync(unsigned, T value, unsigned by) {
+    const unsigned lane = opbridge::emulation::thread_number() % opbridge::emulation::warp_size;
+    return opbridge::emulation::shuffled(value, lane < by ? lane : lane - by);
+}
+
+// A bit for each thread of a warp.
+inline unsigned __ballot_sync(unsigned, int predicate) {
+    unsigned found = 0;
+    for (unsigned lane = 0; lane < opbridge::emulation::warp_size; ++lane) {
+        const unsigned at = opbridge::emulation::thread_number() / opbridge::emulation::warp_size * opbridge::emulation::warp_size + lane;
+        const int other = opbridge::emulation::shuffled(predicate, lane);
+        if (at < opbridge::emulation::block->threads && other != 0) found |= 1u << lane;
+    }
+    return found;
+}
+inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
+inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, !predicate) == 0; }
+
+inline int __ffs(int value) { return __builtin_ffs(value); }
+inline int __ffsll(long long value) { return __builtin_ffsll(value); }
+inline int __popc(unsigned value) { return __builtin_popcount(value); }
+inline int __popcll(unsigned long long value) { return __builtin_popcountll(value); }
+inline int __clz(int value) { return value == 0 ? 32 : __builtin_clz(static_cast<unsigned>(value)); }
+
+template <class T>
+T atomicOr(T* place, T value) {
+    return opbridge::emulation::changed(place, [&](T before) { return before | value; });
+}
+template <class T>
+T atomicAnd(T* place, T value) {
+    return opbridge::emulation::changed(place, [&](T before) { return before & value; });
+}
 template <class T>
 T atomicAdd(T* place, T value) {
     return opbridge::emulation::changed(place, [&](T before) { return before + value; });

@@ -92,6 +92,14 @@ struct Outputs {
     Output<T>& operator[](int64_t) const;
 };
 
+template <class T, int = -1>
+struct HostInput : Input<T> {};
+
+struct Dim3 {
+    template <class... N>
+    Dim3(N...);
+};
+
 struct Context {
     template <class T>
     T* scratch(int64_t);
@@ -102,5 +110,17 @@ struct Context {
     void* stream();
     int64_t cuda_device();
 };
+
+template <auto kernel, class... A>
+void launch(Context&, const Dim3&, const Dim3&, int64_t, const A&...);
+int64_t blocks_for(int64_t, int64_t);
+template <class T>
+struct CopiedToHost : HostView<T> {};
+template <class T>
+CopiedToHost<T> copy_to_host(Context&, const T*, int64_t);
+template <class T>
+void copy_to_device(Context&, const T*, int64_t, T*);
+template <class T>
+void set_zero(Context&, T*, int64_t);
 
 }  // namespace opbridge

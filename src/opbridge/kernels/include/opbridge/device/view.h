@@ -1,6 +1,7 @@
 // View<T, rank>: a tensor, as the functions of an element take it; the same on the CPU and on a GPU.
 #pragma once
 
+#include "fault.h"
 #include "traits.h"
 
 #ifndef OPBRIDGE_ON_DEVICE
@@ -23,9 +24,13 @@ constexpr int largest_view_rank = 8;
 
 namespace detail {
 
-#ifdef OPBRIDGE_ON_DEVICE
-inline void check_bounds(int64_t, int64_t) {}
+#if defined(OPBRIDGE_ON_DEVICE) && defined(OPBRIDGE_CHECK_BOUNDS)
+#define OPBRIDGE_INDEX(index, size) \
+    if (detail::is_outside(index, size)) return detail::nowhere<T>()
+#elif defined(OPBRIDGE_ON_DEVICE)
+#define OPBRIDGE_INDEX(index, size)
 #else
+#define OPBRIDGE_INDEX(index, size) detail::check_bounds(index, size)
 [[noreturn]] OPBRIDGE_ADAPTER void throw_out_of_bounds(int64_t index, int64_t size);
 
 // -DOPBRIDGE_CHECK_BOUNDS, which `opbridge build -g` sets: an element outside of a tensor throws.
@@ -116,7 +121,7 @@ class View {
 
     // The element of a number, in row-major order.
     T& operator[](int64_t number) const {
-        detail::check_bounds(number, size());
+        OPBRIDGE_INDEX(number, size());
         return data_[is_broadcast() ? place_of(number) : number];
     }
 
@@ -132,7 +137,7 @@ class View {
             for (int axis = 0; axis < count; ++axis) place += each[axis] * argument_->steps[axis];
         } else {
             for (int axis = 0; axis < count; ++axis) {
-                detail::check_bounds(each[axis], argument_->sizes[axis]);
+                OPBRIDGE_INDEX(each[axis], argument_->sizes[axis]);
                 place = place * argument_->sizes[axis] + each[axis];
             }
         }
@@ -181,6 +186,31 @@ class View {
     const detail::ViewArgument<T, Rank>* argument_ = nullptr;
     bool is_broadcast_ = false;
 };
+
+// A tensor's elements as a __global__ function takes them: as a pointer, with indices that a debug build checks.
+template <class T>
+class Array {
+  public:
+    Array() = default;
+    Array(T* data, int64_t size) : data_(data), size_(size) {}
+    template <class Tensor>
+    Array(const Tensor& tensor) : data_(tensor.data()), size_(tensor.size()) {}
+
+    int64_t size() const { return size_; }
+    T* data() const { return data_; }
+    explicit operator bool() const { return data_ != nullptr; }
+
+    T& operator[](int64_t index) const {
+        OPBRIDGE_INDEX(index, size_);
+        return data_[index];
+    }
+
+  private:
+    T* data_ = nullptr;
+    int64_t size_ = 0;
+};
+
+#undef OPBRIDGE_INDEX
 
 // An argument that may be left out: `if (bias) sum += (*bias)[c];`.
 template <class T>
