@@ -1,4 +1,4 @@
-// CUDA's libraries as far as ONNX Runtime asks them while it loads a model: one device, whose memory is this process's.
+// CUDA's libraries as far as ONNX Runtime asks them while it loads a model: devices whose memory is this process's.
 //
 // With them in the place of CUDA's own, onnxruntime-gpu loads models on a machine without a GPU and says where each node
 // would run. Nothing is computed: what launches a kernel does nothing. The file that is compiled includes this one, and
@@ -14,6 +14,9 @@ namespace {
 
 constexpr size_t kMemory = size_t(1) << 36;
 constexpr int kVersion = OPBRIDGE_CUDA_VERSION;
+constexpr int kDevices = 2;
+
+int current_device = 0;
 
 int allocate(void** pointer, size_t size) {
     constexpr size_t alignment = 512;
@@ -26,11 +29,12 @@ int allocate(void** pointer, size_t size) {
 // The driver.
 EXPORTED int cuInit(unsigned) { return 0; }
 EXPORTED int cuDriverGetVersion(int* version) { return *version = kVersion, 0; }
-EXPORTED int cuDeviceGetCount(int* count) { return *count = 1, 0; }
+EXPORTED int cuDeviceGetCount(int* count) { return *count = kDevices, 0; }
 
 // The runtime: devices.
-EXPORTED int cudaGetDeviceCount(int* count) { return *count = 1, 0; }
-EXPORTED int cudaGetDevice(int* device) { return *device = 0, 0; }
+EXPORTED int cudaGetDeviceCount(int* count) { return *count = kDevices, 0; }
+EXPORTED int cudaSetDevice(int device) { return current_device = device, 0; }
+EXPORTED int cudaGetDevice(int* device) { return *device = current_device, 0; }
 EXPORTED int cudaRuntimeGetVersion(int* version) { return *version = kVersion, 0; }
 EXPORTED int cudaDriverGetVersion(int* version) { return *version = kVersion, 0; }
 EXPORTED int cudaDeviceGetAttribute(int* value, int attribute, int) {
@@ -53,6 +57,21 @@ EXPORTED int cudaGetDeviceProperties(char* properties, int) {
     return 0;
 }
 EXPORTED int cudaGetDeviceProperties_v2(char* properties, int device) { return cudaGetDeviceProperties(properties, device); }
+// The runtime: streams and events, which are numbers.
+namespace {
+int number(void** handle) {
+    static size_t last = 0;
+    return *handle = reinterpret_cast<void*>(++last << 4), 0;
+}
+}  // namespace
+EXPORTED int cudaStreamCreateWithPriority(void** stream, unsigned, int) { return number(stream); }
+EXPORTED int cudaEventCreateWithFlags(void** event, unsigned) { return number(event); }
+EXPORTED int cudaStreamIsCapturing(void*, int* status) { return *status = 0, 0; }
+EXPORTED int cudaStreamGetCaptureInfo(void*, int* status, ...) { return *status = 0, 0; }
+EXPORTED int cudaGetDriverEntryPointByVersion(const char*, void** entry, unsigned, unsigned long long, int* status) {
+    if (status) *status = 1;  // cudaDriverEntryPointSymbolNotFound
+    return *entry = nullptr, 0;
+}
 EXPORTED const char* cudaGetErrorString(int) { return "no error"; }
 EXPORTED const char* cudaGetErrorName(int) { return "cudaSuccess"; }
 
