@@ -190,14 +190,18 @@ def session(
         isolated: Whether the model runs in a separate process with limits: a crash of that process raises a RunError
             for that call, and the next call starts a new process. `opbridge.Limits` sets the limits.
             The session then has those methods of ONNX Runtime's that run a model, and takes no `options`.
-        runtime: What runs the model: "onnxruntime", "openvino", "web", "browser", "webgpu", "mnn", "ncnn",
-            "tensorrt-rtx" or "reference". A session of another runtime than ONNX Runtime has the methods get_inputs,
+        runtime: What runs the model: "onnxruntime", "cuda", "openvino", "web", "browser", "webgpu", "mnn", "ncnn",
+            "tensorrt-rtx" or "reference". "cuda" is ONNX Runtime on a GPU, "cuda:1" on the second one, with products in
+            float32 and not in TF32. A session of another runtime than ONNX Runtime has the methods get_inputs,
             get_outputs, get_modelmeta and run of its sessions, runs in a process of its own (the reference
             evaluator where `isolated` asks for it), and takes none of the other options, but for OpenVINO, which runs
             `kernels`.
         **options: `providers` (names of execution providers), `options` (an onnxruntime.SessionOptions), `threads` (of
             the session's own pool); `profile` of TensorRT-RTX: by the names of dynamic dimensions a size, or
             (min, opt, max).
+
+    The session's `run` takes NumPy arrays, or PyTorch's tensors, and then returns tensors. Those on the GPU of a
+    session on CUDA are neither copied to the CPU nor back.
 
     A process that is forked after a session was made has none of its threads: the session's `run` raises a UsageError
     there, which says what to do. One of `threads=1` runs there too, if PyTorch runs none of its nodes.
@@ -206,7 +210,9 @@ def session(
         ModelFileError: the file is missing or damaged, or the runtime refuses it; the message says which.
         UsageError: the runtime is unknown, not installed, or does not support an option.
     """
-    if runtime != "onnxruntime":
+    if runtime.partition(":")[0] == "cuda":
+        options["providers"] = _on_cuda(runtime, options.get("providers"))
+    elif runtime != "onnxruntime":
         from opbridge.runtimes.sessions import open_runtime
 
         profile = options.pop("profile", None)
@@ -220,6 +226,21 @@ def session(
     from opbridge.runtimes.onnxruntime import open_session
 
     return open_session(model, isolated, kernels=kernels, aten=aten, **options)
+
+
+def _on_cuda(runtime: str, providers: Any) -> list[Any]:
+    """The execution providers of a session on a GPU.
+
+    Raises:
+        UsageError: The installed ONNX Runtime has no CUDA, the number of the GPU is none, or `providers` are given too.
+    """
+    from opbridge.runtimes import known
+    from opbridge.runtimes.onnxruntime import cuda_provider
+
+    if providers:
+        raise UsageError(f"providers= and runtime='{runtime}' both choose what runs the model. Leave one of them out.")
+    known.installed(runtime)
+    return cuda_provider.providers(known.split(runtime)[1])
 
 
 def target_error(program: Program, path: Path | None, external_data: bool | None) -> TargetError:

@@ -232,4 +232,4 @@ def test_the_command(exported, tmp_path, capsys, monkeypatch):
     assert main(["verify", str(path), "spec.py:other", "--runtime", "reference", "--json"]) == 1
     assert [each["ok"] for each in json.loads(capsys.readouterr().out)["runtimes"]] == [False]
     assert main(["verify", str(path), "spec.py:build", "--runtime", "nothing"]) == 2
-    assert "The runtimes are: onnxruntime, openvino" in capsys.readouterr().err
+    assert "The runtimes are: onnxruntime, cuda, openvino" in capsys.readouterr().err

@@ -16,6 +16,7 @@ import torch
 from opbridge.base import sources
 from opbridge.base.sources import Source, innermost, raised_at
 from opbridge.capture.advice_rules import DATA_DEPENDENT, RULES, SHAPE_VIOLATION
+from opbridge.capture.device_errors import device_advice
 from opbridge.capture.stated_sizes import Dimension, statement
 from opbridge.errors import CaptureError
 
@@ -55,10 +56,10 @@ def advise_eager(error: BaseException, inputs: str) -> str:
     source, _ = _origin(error)
     where = f" at {source}, in {source.function}" if source else ""
     message = _first_line(error).rstrip(".")
+    instead = device_advice(error) or f"Correct the example inputs ({inputs}) or the model."
     return _with_code(
         f"The model itself fails on these inputs in plain PyTorch, without an export{where}: "
-        f"{type(error).__name__}{': ' if message else ''}{message}. Correct the example inputs ({inputs}) "
-        "or the model.",
+        f"{type(error).__name__}{': ' if message else ''}{message}. {instead}",
         source,
     )
 

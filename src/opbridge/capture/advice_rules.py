@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from opbridge.capture.device_errors import SEVERAL
+
 __all__ = ["DATA_DEPENDENT", "REGISTER", "RULES", "SHAPE_VIOLATION", "Rule"]
 
 # What a class of the user's own needs, where `name` is its name.
@@ -164,6 +166,13 @@ RULES = (
         _ANY,
         "the model uses a tensor that is not one of its inputs, parameters or buffers",
         "Register it with register_buffer, or make it an input.",
+    ),
+    Rule(
+        SEVERAL,
+        _ANY,
+        "tensors of several devices meet",
+        "Move the example inputs to the device of the model (x.to(device)), or the model to theirs (model.to(device)), "
+        "and create tensors in the model with device=x.device.",
     ),
     Rule(
         r"Must provide a tree_name",

@@ -253,8 +253,8 @@ RuntimeOption = Annotated[
     typer.Option(
         "--runtime",
         metavar="NAME",
-        help="The runtime: onnxruntime, openvino, web, browser, webgpu, mnn, ncnn, tensorrt-rtx or reference. May be "
-        "repeated, or given as a list separated by commas, to compare several runtimes.",
+        help="The runtime: onnxruntime, cuda (or cuda:1), openvino, web, browser, webgpu, mnn, ncnn, tensorrt-rtx or "
+        "reference. May be repeated, or given as a list separated by commas, to compare several runtimes.",
         show_default="onnxruntime",
     ),
 ]

@@ -5,7 +5,8 @@ sessions        a model loaded in one of them, in a process of its own or in thi
 worker          that process
 child, messages, tensors, ending    how the two processes talk and end
 arguments, described, limits        what a session says of its model, and what it may use
-onnxruntime, reference, openvino, web, browser, webgpu, mnn, ncnn, tensorrt_rtx    the rooms
+onnxruntime, cuda, reference, openvino, web, browser, webgpu, mnn, ncnn, tensorrt_rtx    the rooms
+placement       which nodes of a model CUDA runs, and which the CPU, asked of ONNX Runtime without a GPU
 
 In: an ONNX file, or its content.
 Out: a session, and what the installed runtime has kernels for.
@@ -77,7 +78,8 @@ class Runtime(Protocol):
         Args:
             model: The file, or its content.
             *kernels: Where KERNELS says so, what `kernels.openvino.extension` built, and the libraries of kernels.
-            **options: Of `known.BUILDERS`: `profile`, the ranges of dynamic dimensions by their names.
+            **options: Of `known.BUILDERS`: `profile`, the ranges of dynamic dimensions by their names. Of
+                `known.ON_DEVICE`: `device`, its number.
 
         Raises:
             ModelFileError: The runtime refuses it.

@@ -130,6 +130,8 @@ class Child:
             send(connection, header, blocks)
             answer = receive(read)
         if "error" in answer:
+            if answer.get("ends"):
+                self.close()
             raise _error_of(answer)
         return answer, read
 

@@ -31,7 +31,8 @@ def serve(
     Args:
         load: Loads the model of the first request, given with the request, and returns it with what to answer. An
             OpbridgeError that it raises is the answer, and ends the process.
-        run: Runs the model for a request, and returns the answer.
+        run: Runs the model for a request, and returns the answer. One whose header has "ends" is the last: the process
+            cannot go on, and the next run starts another.
     """
     die_with_parent()
     connection = socket.socket(fileno=int(sys.argv[1]))
@@ -48,6 +49,8 @@ def serve(
     while True:
         header, blocks = run(loaded, receive(read), read)
         send(connection, header, blocks)
+        if header.get("ends"):
+            raise SystemExit(0)
 
 
 def bytes_of(model: str | bytes) -> int:

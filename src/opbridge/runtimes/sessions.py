@@ -189,13 +189,16 @@ def open_runtime(
         raise UsageError(
             f"kernels= is valid only for ONNX Runtime and OpenVINO, not for runtime='{name}'. Leave one of them out."
         )
+    kind, device = known.split(name)
     if profile and name not in known.BUILDERS:
         raise UsageError(
             f"profile= (--profile) is valid only for {' and '.join(known.BUILDERS)}, not for runtime='{name}'. Leave "
             "it out."
         )
     checked, label = checked_model(model)
-    chosen = {"profile": {name: list(each) for name, each in parsed(profile).items()}} if profile else {}
+    chosen: dict[str, Any] = {"device": device} if kind in known.ON_DEVICE else {}
+    if profile:
+        chosen["profile"] = {name: list(each) for name, each in parsed(profile).items()}
     limits = isolated if isinstance(isolated, Limits) else Limits() if isolated or runtime.ISOLATED else None
     connected = _connected(runtime, label, described(checked).operators, kernels)
     try:
@@ -216,6 +219,8 @@ def _connected(
     libraries: dict[Path, library.Library] = {}
     if runtime.KERNELS:
         given = [library.open_library(each) for each in kernels]
+        if runtime.NAME in known.ON_DEVICE and not all(each.is_ours for each in given):
+            return [str(each.path) for each in given]  # which operators the others have, only ONNX Runtime can tell
         for each in list(foreign):
             found = next((one for one in given if each in one.names), None) or library.find(each)
             if found is not None:
@@ -225,7 +230,8 @@ def _connected(
         raise ModelFileError(_lacking(runtime, label, foreign))
     if not libraries:
         return []
-    return [str(openvino.extension()), *map(str, libraries)]
+    extension = [str(openvino.extension())] if runtime.NAME == "openvino" else []
+    return [*extension, *map(str, libraries)]
 
 
 def _lacking(runtime: Runtime, label: str, foreign: Mapping[str, str]) -> str:

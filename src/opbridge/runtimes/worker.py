@@ -23,7 +23,8 @@ def main() -> None:
 
 
 def _load(asked: Mapping[str, Any], model: str | bytes) -> tuple[Loaded, dict[str, Any]]:
-    _limit(asked["limits"]["gigabytes"], model)
+    if asked["runtime"] not in known.ON_DEVICE:
+        _limit(asked["limits"]["gigabytes"], model)
     silence()
     loaded = known.find(asked["runtime"]).load(model, *asked["kernels"], **asked["options"])
     return loaded, {"notes": [str(each) for each in getattr(loaded, "notes", ())]}
@@ -35,7 +36,8 @@ def _run(loaded: Loaded, asked: Mapping[str, Any], read: Read) -> Answer:
         results = [to_message(each) for each in loaded.run(feeds)]
     except Exception as error:  # the runtimes' errors have no other common base class
         message = " ".join(str(error).split()) or type(error).__name__
-        return {"error": "RunError", "message": message[:4000]}, []
+        ends = isinstance(error, known.DeviceLost)
+        return {"error": "RunError", "message": message[:4000], "ends": ends}, []
     return {"outputs": [said for said, _ in results]}, [block for _, block in results]
 
 

@@ -29,6 +29,7 @@ from opbridge.runtimes import known
 from opbridge.runtimes.onnxruntime import open_session
 from opbridge.runtimes.onnxruntime.model_file import checked_model, required_kernels
 from opbridge.runtimes.sessions import open_runtime
+from opbridge.verification import on_cuda
 from opbridge.verification.engine_profile import profile_of
 from opbridge.verification.options import Options
 from opbridge.verification.report import LOADING, Run, Verification
@@ -91,6 +92,9 @@ def verify_file(
             checked_model(name)
             with contextlib.suppress(CaptureError):
                 profile = profile_of(capture_model(model, args, kwargs, dynamic_shapes=dynamic_shapes), name)
+        if on_cuda.is_asked(options.runtime) and (why := known.obstacle(options.runtime)):
+            checked_model(name)
+            return on_cuda.loaded_only(name, name, options.runtime, why, start)
         loaded = open_runtime(options.runtime, name, options.isolated, profile=profile)
         if why := known.obstacle(options.runtime):
             return _built(name, loaded, options, why, start)
@@ -101,7 +105,8 @@ def verify_file(
             capture = capture_model(model, args, kwargs, dynamic_shapes=dynamic_shapes)
     deciding = None if capture is not None else _capture_of_decisions(load, model, args, kwargs)
     with closing(loaded):
-        return Verifier(name, loaded, load, model, args, kwargs, capture, False, options, deciding).run(start)
+        found = Verifier(name, loaded, load, model, args, kwargs, capture, False, options, deciding).run(start)
+    return on_cuda.with_placement(found, name) if on_cuda.is_asked(options.runtime) else found
 
 
 @caches.taking_caches
@@ -130,6 +135,7 @@ def verify_program(
         args, kwargs = capture.args, capture.kwargs
     args, kwargs = _checked(model, args, kwargs)
     name = subject or (str(program.path) if program.path is not None else "the exported model")
+    content: str | bytes = b""
     try:
         loaded: Any
         if options.in_onnxruntime:
@@ -142,6 +148,8 @@ def verify_program(
             profile = options.profile
             if not profile and options.runtime in known.BUILDERS:
                 profile = profile_of(capture, content)
+            if on_cuda.is_asked(options.runtime) and (why := known.obstacle(options.runtime)):
+                return on_cuda.loaded_only(name, content, options.runtime, why, start)
             loaded = open_runtime(options.runtime, content, options.isolated, profile=profile)
             if why := known.obstacle(options.runtime):
                 return _built(name, loaded, options, why, start)
@@ -149,7 +157,8 @@ def verify_program(
         run = Run("example", LOADING, failure=locate_failure(str(error), program.model))
         return Verification(name, runtime_label(options.runtime), (run,), seconds=time.perf_counter() - start)
     with closing(loaded):
-        return Verifier(name, loaded, lambda: program.model, model, args, kwargs, capture, True, options).run(start)
+        found = Verifier(name, loaded, lambda: program.model, model, args, kwargs, capture, True, options).run(start)
+    return on_cuda.with_placement(found, content) if on_cuda.is_asked(options.runtime) else found
 
 
 def _built(name: str, loaded: Any, options: Options, why: str, start: float) -> Verification:

@@ -92,9 +92,10 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
             `.npy` files (see `opbridge.verification.given_inputs`).
         task: What the file was exported for, as in `opbridge.export`: it makes the example, the dynamic shapes and,
             where there are none, `inputs`.
-        runtime: The name of the runtime: "onnxruntime", "openvino", "web", "browser", "webgpu", "mnn",
-            "ncnn", "tensorrt-rtx" or "reference"; or several, each of which is compared, in a list. TensorRT-RTX
-            builds the file; without a GPU that it supports, it is not run, and `verdict` is "built, not run".
+        runtime: The name of the runtime: "onnxruntime", "cuda" ("cuda:1" for the second GPU), "openvino", "web",
+            "browser", "webgpu", "mnn", "ncnn", "tensorrt-rtx" or "reference"; or several, each of which is compared, in
+            a list. TensorRT-RTX builds the file; without a GPU that it supports, it is not run, and `verdict` is
+            "built, not run". On CUDA the notes say which nodes ran on the CPU; without a GPU they say which would.
         profile: For TensorRT-RTX, by the names of dynamic dimensions a size, or (min, opt, max). Without it,
             the bounds that dynamic_shapes state, or 1 to 64.
         report: A page of HTML to write: the file as a picture, with the first operator that differs, and the errors

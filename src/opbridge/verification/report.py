@@ -120,7 +120,8 @@ class Verification:
         domains: Where a run differs, the inputs whose fresh values were drawn from a domain that the example shows,
             with its name (see `opbridge.verification.domains`).
         sides: The sides of the decisions that are in the file, each with the runs that took it.
-        unrun: Why the runtime built the file and could not run it; "" where it ran.
+        unrun: Why the runtime built or loaded the file and could not run it; "" where it ran.
+        stage: How far it came then: "built" or "loaded".
     """
 
     subject: str
@@ -133,6 +134,7 @@ class Verification:
     domains: tuple[tuple[str, str], ...] = ()
     sides: tuple[SideReport, ...] = ()
     unrun: str = ""
+    stage: str = "built"
 
     @property
     def ok(self) -> bool:
@@ -173,11 +175,11 @@ class Verification:
     @property
     def verdict(self) -> str:
         """ "verified", "mismatch", "nothing compared" where the two agree and no output has a number in any run, or
-        "built, not run"."""
+        "built, not run" ("loaded, not run")."""
         if not self.ok:
             return "mismatch"
         if self.unrun:
-            return "built, not run"
+            return f"{self.stage}, not run"
         return "nothing compared" if self.uncompared and len(self.uncompared) == len(self.outputs) else "verified"
 
     @property
@@ -203,7 +205,8 @@ class Verification:
         if failed is not None:
             return f"{self.runtime} fails to run it ({failed.label})"
         if self.unrun:
-            return f"the engine was built, but nothing was compared with PyTorch, because {self.unrun}"
+            what = "the engine was built" if self.stage == "built" else "the file was loaded"
+            return f"{what}, but nothing was compared with PyTorch, because {self.unrun}"
         outputs, labels = self.outputs, [run.label for run in self.runs if run.left_out is None]
         wrong = [report.name for report in outputs if not report.ok]
         on = f"on {counted(len(labels), 'run')} ({listed(labels, 5)})"

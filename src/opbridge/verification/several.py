@@ -51,8 +51,9 @@ class Verifications:
     def summary(self) -> str:
         """One line: how many of the runtimes agree."""
         agreeing = sum(each.ok and not each.unrun for each in self.each)
-        built = sum(bool(each.unrun) for each in self.each)
-        also = f", {built} built the file and did not run it" if built else ""
+        unrun = [each.stage for each in self.each if each.unrun]
+        did = " or ".join(dict.fromkeys(unrun))
+        also = f", {len(unrun)} {did} the file and did not run it" if unrun else ""
         return f"{self.each[0].subject}: {agreeing} of {len(self.each)} runtimes agree with PyTorch{also}"
 
     def to_json(self) -> dict[str, Any]:
@@ -68,6 +69,8 @@ class Verifications:
         for each in self.each:
             if each.unrun:
                 lines += [f"{each.runtime}: {said}" for said in (each.summary(), *each.notes)]
+            elif each.runtime.startswith("cuda "):  # which nodes ran where
+                lines += [f"{each.runtime}: {said}" for said in each.notes]
             if not each.ok:
                 said = each.describe_mismatch()
                 lines.append(said if said.startswith(each.runtime) else f"{each.runtime}: {said}")

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from opbridge.base.transformers_private import caches
 from opbridge.base.wording import counted
 from opbridge.capture import capture as capture_model
+from opbridge.capture.device_errors import device_advice
 from opbridge.errors import CaptureError, UsageError
 from opbridge.runtimes import known
 from opbridge.runtimes.child import ProcessEnded
@@ -186,7 +187,7 @@ class Verifier:
         except Exception as error:
             raise UsageError(
                 f"The model itself fails on the example inputs, so {self._name} could not be verified: "
-                f"{explain(error)}. Give inputs that the model accepts."
+                f"{explain(error)}. {device_advice(error) or 'Give inputs that the model accepts.'}"
             ) from error
         expected = self._matching.expected(leaves)
         self._precisions = self._matching.precisions(expected)
@@ -253,7 +254,8 @@ class Verifier:
                 leaves = self._eager.run(args, kwargs, self._options.seed)
             except Exception as error:
                 raise UsageError(
-                    f"The model itself fails on {label}: {explain(error)}. Give inputs that the model accepts."
+                    f"The model itself fails on {label}: {explain(error)}. "
+                    f"{device_advice(error) or 'Give inputs that the model accepts.'}"
                 ) from error
             self._compare("given", label, args, kwargs, self._matching.expected(leaves))
         if isinstance(self._options.inputs, Calls):

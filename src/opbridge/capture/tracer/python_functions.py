@@ -46,7 +46,8 @@ class PythonFunctions(TorchFunctionMode):
     13. Images are interpolated by factors that only a run tells.
     14. What is padded to a multiple has a size that is one by its form.
     15. Pools take windows of symbolic sizes.
-    16. An inverse short-time Fourier transform takes a symbolic length.
+    16. A tensor in pinned memory is a copy, which is not pinned; no stream records a tensor.
+    17. An inverse short-time Fourier transform takes a symbolic length.
 
     Args:
         settle_ranks: Called with the arguments of each function.
@@ -107,6 +108,8 @@ class PythonFunctions(TorchFunctionMode):
                 return torch._refs.tensor(*args, **(kwargs or {}))
         elif function is torch._VF._pad_packed_sequence:
             return _padded(*args)
+        elif function in _OF_DEVICES:
+            return _OF_DEVICES[function](*args)
         elif function in _TAKING_SIZES:
             args = tuple(map(_with_numbers, args))
         elif function in _TAKING_SIZES_AFTER_TENSOR:
@@ -230,6 +233,12 @@ def _padded(
     more = [0, 0] * following + [0, total_length - longest]
     return torch.nn.functional.pad(padded, more, value=padding_value), lengths
 
+
+_OF_DEVICES: Mapping[Any, Callable[..., Any]] = {
+    torch.Tensor.pin_memory: lambda tensor, *_: tensor.clone(),
+    torch.Tensor.record_stream: lambda *_: None,
+}
+"""What concerns the memory of devices only."""
 
 _COMPLEX_NUMBERS = frozenset({torch.Tensor.tolist, torch.Tensor.item})
 _RESHAPING = frozenset({torch.Tensor.reshape, torch.reshape, torch.Tensor.flatten, torch.flatten})

@@ -148,7 +148,7 @@ def isolated_session(
     kernels: Sequence[str | os.PathLike[str]] = (),
     aten: Sequence[str] = (),
     threads: int | None = None,
-    providers: Sequence[str] | None = None,
+    providers: Sequence[str | tuple[str, dict[str, Any]]] | None = None,
     options: None = None,
     loaded: bool = False,
     optimised: bool = True,
@@ -162,7 +162,7 @@ def isolated_session(
         kernels: As for a session in this process.
         aten: As for a session in this process.
         threads: As for a session in this process.
-        providers: The names of execution providers.
+        providers: Execution providers, by name or with options that are texts or numbers.
         options: None: session options belong to this process.
         loaded: As for a session in this process.
         optimised: As for a session in this process.
@@ -182,8 +182,9 @@ def isolated_session(
         )
     if not isinstance(isolated, (bool, Limits)):
         raise UsageError(f"isolated={isolated!r} is invalid; expected True or opbridge.Limits(...).")
-    if providers is not None and not all(isinstance(each, str) for each in providers):
-        raise UsageError("providers= supports only names with isolated=.")
+    for each in providers or ():
+        if not (isinstance(each, str) or (isinstance(each, tuple) and _is_plain(each[1]))):
+            raise UsageError("providers= supports only names, and options that are text or numbers, with isolated=.")
     model, _ = checked_model(model)
     if loaded:
         kernels = [each.path for each in kernel_libraries.select(kernels, required_kernels(model), loaded=True)]
@@ -199,6 +200,10 @@ def isolated_session(
     limits = isolated if isinstance(isolated, Limits) else Limits()
     libraries = _torch_libraries() if arguments["aten"] else []
     return IsolatedSession(model, arguments, limits, libraries, quiet=quiet)
+
+
+def _is_plain(options: Mapping[str, Any]) -> bool:
+    return all(isinstance(each, (str, int, float)) for each in options.values())
 
 
 def _torch_libraries() -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from opbridge.kernels import aten
 from opbridge.runtimes.arguments import ModelMetadata
 from opbridge.runtimes.messages import Read
+from opbridge.runtimes.onnxruntime import cuda_provider
 from opbridge.runtimes.onnxruntime.isolated import tensor_from, tensor_to
 from opbridge.runtimes.onnxruntime.loading import session
 from opbridge.runtimes.onnxruntime.model_file import required_kernels
@@ -34,9 +35,14 @@ def _load(asked: Mapping[str, Any], model: str | bytes) -> tuple[Any, dict[str, 
     if aten.NAME in required_kernels(model):
         aten.load_torch("The model", "")
         _load_libraries(asked["libraries"])
-    _limit(gigabytes, beside=_TIMES_FILES * bytes_of(model))
-    loaded = session(model, **asked["arguments"])
-    _limit(gigabytes)
+    given = [each if isinstance(each, str) else tuple(each) for each in asked["arguments"]["providers"] or ()]
+    arguments = {**asked["arguments"], "providers": given or None}
+    if cuda_provider.is_named(given):  # whose driver reserves address space for all memory of all devices
+        loaded = session(model, **arguments)
+    else:
+        _limit(gigabytes, beside=_TIMES_FILES * bytes_of(model))
+        loaded = session(model, **arguments)
+        _limit(gigabytes)
     metadata = loaded.get_modelmeta()
     return loaded, {
         "metadata": {each.name: getattr(metadata, each.name) for each in dataclasses.fields(ModelMetadata)},
@@ -53,7 +59,8 @@ def _run(loaded: Any, asked: Mapping[str, Any], read: Read) -> Answer:
         values = loaded.run_with_ort_values(asked["outputs"], feeds)
         results = [tensor_to(each) for each in values]
     except Exception as error:  # whatever ONNX Runtime raises; its errors have no other common base class
-        return {"error": "RunError", "message": str(error)}, []
+        message = cuda_provider.with_explanation(str(error))
+        return {"error": "RunError", "message": message, "ends": cuda_provider.is_fatal(str(error))}, []
     return {"outputs": [described for described, _ in results]}, [block for _, block in results]
 
 

@@ -12,7 +12,7 @@ import onnxruntime
 
 from opbridge.errors import ModelFileError, UsageError
 from opbridge.kernels import aten as aten_kernel
-from opbridge.runtimes.onnxruntime import kernel_libraries
+from opbridge.runtimes.onnxruntime import cuda_provider, kernel_libraries
 from opbridge.runtimes.onnxruntime.fatal_fusions import fatal_optimisations
 from opbridge.runtimes.onnxruntime.kernel_table import CPU, LOG_NOTHING
 from opbridge.runtimes.onnxruntime.model_file import checked_model, required_kernels
@@ -20,10 +20,10 @@ from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
 from opbridge.runtimes.onnxruntime.processes import Session
 from opbridge.runtimes.onnxruntime.refusals import explain_refusal
 
-__all__ = ["session"]
+__all__ = ["FLOAT_PRODUCTS", "session"]
 
 # By default, ONNX Runtime rounds what is multiplied with weights of 4 or 8 bits to 8 bits as well (level 4).
-_FLOAT_PRODUCTS = ("session.qdq_matmulnbits_accuracy_level", "1")
+FLOAT_PRODUCTS = ("session.qdq_matmulnbits_accuracy_level", "1")
 
 _WITHOUT_KERNEL = "Could not find an implementation for"
 
@@ -70,7 +70,7 @@ def session(
         kernel_libraries.check_complete(label, required, libraries)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = LOG_NOTHING
-        options.add_session_config_entry(*_FLOAT_PRODUCTS)
+        options.add_session_config_entry(*FLOAT_PRODUCTS)
         if not optimised:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     kernel_libraries.register(options, libraries)
@@ -87,8 +87,12 @@ def session(
         providers=providers,
         disabled_optimizers=fatal_optimisations(model),
     )
+    if cuda_provider.is_named(providers):
+        cuda_provider.prepare(providers)
+        open_ = functools.partial(open_, enable_fallback=0)  # else it prints, and goes on without the provider
     try:
         loaded = open_(model)
+        cuda_provider.check_opened(loaded, providers)
         _check_text(loaded, label)
         return loaded
     except UnicodeDecodeError as error:  # the message has a name from the file, which is no text
@@ -97,7 +101,8 @@ def session(
     except ERRORS as error:
         found = _rewritten(model, str(error), options, providers)
         if found is None:
-            raise ModelFileError(explain_refusal(model, label, str(error))) from error
+            of_cuda = cuda_provider.explained(str(error)) if cuda_provider.is_named(providers) else ""
+            raise ModelFileError(of_cuda or explain_refusal(model, label, str(error))) from error
     content, note = found
     try:
         loaded = open_(content)
@@ -167,9 +172,11 @@ def _checked_providers(providers: Any) -> list[Any]:
     for provider in providers:
         name = provider[0] if isinstance(provider, tuple) else provider
         if name not in available:
+            build = "a build of ONNX Runtime with that execution provider"
+            if name == cuda_provider.CUDA:
+                build = f"the one with CUDA: {cuda_provider.INSTALL}"
             raise UsageError(
                 f"The installed ONNX Runtime ({onnxruntime.__version__}) has no execution provider {name!r}, only "
-                f"{', '.join(available)}. Use one of these, or install a build of ONNX Runtime with that execution "
-                "provider."
+                f"{', '.join(available)}. Use one of these, or install {build.rstrip('.')}."
             )
     return list(providers)

@@ -6,14 +6,15 @@ Checked on onnxruntime 1.23.2, 1.31.1 and 1.32.0.
 from __future__ import annotations
 
 import ctypes
+import importlib
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as _native
 
-__all__ = ["ERRORS", "OPEN_END", "KernelDefinition", "kernel_definitions", "never_free", "schema_arguments"]
-__all__ += ["schema_versions"]
+__all__ = ["ERRORS", "OPEN_END", "KernelDefinition", "cuda_version", "kernel_definitions", "never_free"]
+__all__ += ["schema_arguments", "schema_versions"]
 
 ERRORS: tuple[type[Exception], ...] = (
     RuntimeError,
@@ -68,6 +69,15 @@ def schema_arguments() -> dict[str, dict[str, tuple[tuple[str, ...], tuple[str, 
             inputs, outputs = (tuple(one.name for one in each) for each in (schema.inputs, schema.outputs))
             arguments.setdefault(schema.domain, {})[schema.name] = inputs, outputs
     return arguments
+
+
+def cuda_version() -> str:
+    """The version of CUDA that ONNX Runtime is compiled for, "13.0"; "" for a build without CUDA."""
+    try:
+        information = importlib.import_module("onnxruntime.capi.build_and_package_info")
+    except ImportError:
+        return ""
+    return str(getattr(information, "cuda_version", "") or "")
 
 
 def never_free(session: onnxruntime.InferenceSession) -> None:

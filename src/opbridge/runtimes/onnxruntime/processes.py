@@ -8,8 +8,10 @@ from typing import Any
 
 import onnxruntime
 
-from opbridge.errors import UsageError
-from opbridge.runtimes.onnxruntime.onnxruntime_private import never_free
+from opbridge.errors import RunError, UsageError
+from opbridge.runtimes.onnxruntime import cuda_provider, torch_tensors
+from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS, never_free
+from opbridge.runtimes.onnxruntime.refusals import plain_message
 
 __all__ = ["Session"]
 
@@ -60,9 +62,17 @@ class Session(onnxruntime.InferenceSession):
         if not self._runs_anywhere:
             _sessions.add(self)
 
-    def run(self, *args: Any, **keywords: Any) -> Any:
+    def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
+        """Runs the model on NumPy arrays, as ONNX Runtime's sessions do; or on PyTorch's tensors, for tensors."""
         self._check_process()
-        return super().run(*args, **keywords)
+        try:
+            if torch_tensors.are_given(input_feed):
+                return torch_tensors.run(self, output_names, input_feed)
+            return super().run(output_names, input_feed, run_options)
+        except ERRORS as error:
+            if cuda_provider.CUDA in self.get_providers() and (words := cuda_provider.explained(str(error))):
+                raise RunError(f"{words} ONNX Runtime reports: {plain_message(str(error))}.") from error
+            raise
 
     def run_async(self, *args: Any, **keywords: Any) -> Any:
         self._check_process()

@@ -29,6 +29,8 @@ _NO_KERNEL = re.compile(
     r"(?:Could not find an implementation|Failed to find kernel) for (?:(?P<domain>\S+)\.)?(?P<name>[^\s(.]+)"
     r"\((?P<version>\d+)\)(?: node with name | \(node:)?(?:'(?P<node>[^']*)')?"
 )
+# With two execution providers, a node that neither takes.
+_UNPLACED = re.compile(r"Provider type for (?P<name>\S+) node with name '(?P<node>[^']*)' is not set")
 _OPSET = re.compile(r"Opset (?P<found>\d+) is under development.*support for domain \S+ is till opset (?P<newest>\d+)")
 _IR_VERSION = re.compile(r"Unsupported model IR version: (?P<found>\d+), max supported IR version: (?P<newest>\d+)")
 # The second message is that of ONNX Runtime 1.23.
@@ -75,6 +77,12 @@ def explain_refusal(model: str | bytes, label: str, message: str) -> str:
         return f"{label} cannot be loaded: {' '.join(found['message'].split()).rstrip('.')}."
     if found := _NO_KERNEL.search(message):
         return f"{label} {_explain_no_kernel(**found.groupdict())}"
+    if found := _UNPLACED.search(message):
+        where = f" (node {found['node']!r})" if found["node"] else ""
+        return (
+            f"{label} uses the operator {found['name']}{where} with types or in a version for which {RUNTIME} has no "
+            "kernel, neither on the GPU nor on the CPU. Cast the operator's inputs to another type before the export."
+        )
     if found := _OPSET.search(message):
         return (
             f"{label} has opset {found['found']}, but {RUNTIME} supports up to opset {found['newest']}. Install a "
