@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -102,6 +103,10 @@ ENTRY int cuModuleLoadData(void** module, const void* image) {
 ENTRY int cuModuleGetFunction(void** function, void* module, const char* name) {
     *function = dlsym(module, name);
     return answer("cuModuleGetFunction") ? 2 : *function ? 0 : 500;
+}
+ENTRY int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void*) {
+    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    return answer("cuMemcpyDtoDAsync_v2");
 }
 ENTRY int cuFuncSetAttribute(void*, int, int) { return answer("cuFuncSetAttribute"); }
 ENTRY int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,

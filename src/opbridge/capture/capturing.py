@@ -33,6 +33,8 @@ from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.decisions import decisions_of
 from opbridge.graph.open_lists import SIZES, open_lists
+from opbridge.graph.operators import calls_in
+from opbridge.kernels.triton import operators
 from opbridge.onnx import opsets
 
 __all__ = ["capture"]
@@ -117,6 +119,7 @@ def capture(
     if run.limits.is_out_of_time:
         notes.append(_left(run))
     notes += [*run.functions.notes(), *run.operators.notes(), *_list_notes(graph)]
+    notes += operators.notes(dict.fromkeys(name for _, name in calls_in(graph.module)))
     _check_others(run, found)
     with torch_tracing.mute_export():
         functional = functionalize(graph, run.operators.names, found.rewrite)

@@ -13,6 +13,7 @@ from opbridge.capture.model_state import ModelState
 from opbridge.capture.one_attempt import Attempt
 from opbridge.capture.side_effects import SideEffects
 from opbridge.errors import UsageError
+from opbridge.kernels.triton.eager import running_on_cpu
 
 __all__ = ["eager_failure", "run_eagerly"]
 
@@ -49,6 +50,7 @@ def eager_failure(attempt: Attempt) -> Exception | None:
             ModelState(attempt.module),
             torch.set_grad_enabled(attempt.grad),
             torch_tracing.in_onnx_export(attempt.functions.recording_now),
+            running_on_cpu(),
         ):
             torch.func.functional_call(attempt.module, buffers, args, kwargs)
     except Exception as error:

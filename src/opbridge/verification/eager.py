@@ -18,6 +18,7 @@ from opbridge.base.torch_private import torch_tracing
 from opbridge.capture.containers import register_containers
 from opbridge.capture.model_state import ModelState
 from opbridge.graph.open_lists import with_open_lists
+from opbridge.kernels.triton.eager import running_on_cpu
 
 __all__ = ["Eager", "explain", "failure"]
 
@@ -96,7 +97,7 @@ class Eager:
         with torch.set_grad_enabled(self._grad), _seeded(seed):
             before = torch.get_rng_state()
             try:
-                with within(), dropping_prints(self._has_printed):
+                with within(), dropping_prints(self._has_printed), running_on_cpu():
                     self._has_printed = True
                     output = self._call(*args, **kwargs)
                 register_containers(output)

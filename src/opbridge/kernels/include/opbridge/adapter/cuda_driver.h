@@ -1,6 +1,7 @@
 // CUDA's driver, as far as opbridge uses it; found in libcuda when a kernel is first launched.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <stdexcept>
@@ -36,6 +37,7 @@ constexpr int capture_mode_relaxed = 2;
     FUNCTION(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, int(int*))                   \
     FUNCTION(load_module, cuModuleLoadData, int(ModuleObject**, const void*))                       \
     FUNCTION(find_function, cuModuleGetFunction, int(FunctionObject**, ModuleObject*, const char*)) \
+    FUNCTION(copy, cuMemcpyDtoDAsync_v2, int(uint64_t, uint64_t, size_t, StreamObject*))            \
     FUNCTION(set_function_attribute, cuFuncSetAttribute, int(FunctionObject*, int, int))            \
     FUNCTION(launch, cuLaunchKernel,                                                                \
              int(FunctionObject*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, StreamObject*, void**, void**))
