@@ -26,6 +26,10 @@ _NEWEST_OF_PTX = 89
 _OF_PTX = 80
 
 
+_loaded: dict[str, tuple[str, ...]] = {}
+"""The architectures of the libraries that `load_library` has loaded, by operator."""
+
+
 def specializations(names: Iterable[str]) -> list[Specialization]:
     """The kernels among some operators, which are named as "triton::add_kernel_1f3a9c2e"."""
     found = (operators.known(name) for name in dict.fromkeys(names))
@@ -60,9 +64,11 @@ def build_library(kernels: Sequence[Specialization], architectures: Sequence[str
 
 
 def load_library(made: Specialization) -> None:
-    """Has the library of a kernel at hand in this process."""
-    if library.find(made.operator) is None:
-        library.remember(library.open_library(build_library([made])))
+    """Has the library of a kernel at hand in this process, for the architectures of now."""
+    wanted = settings().architectures
+    if library.find(made.operator) is None or _loaded.get(made.operator) != wanted:
+        library.remember(library.open_library(build_library([made], wanted)))
+        _loaded[made.operator] = wanted
 
 
 def library_for(names: Iterable[str], architectures: Sequence[str] = ()) -> Path | None:

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from opbridge.base import triton_private
 from opbridge.errors import CaptureError, UsageError
 
-__all__ = ["DEFAULT_ARCHITECTURES", "Launch", "Settings", "bound", "compiling_with", "settings"]
+__all__ = [
+    "DEFAULT_ARCHITECTURES",
+    "Launch",
+    "Settings",
+    "bound",
+    "compiling_with",
+    "default_architectures",
+    "settings",
+]
 
 DEFAULT_ARCHITECTURES = ("sm_80", "sm_90")
-"""What kernels are compiled for where nothing else is asked for."""
+"""What kernels are compiled for where nothing else is asked for, and no device is in use."""
+
+_ARCHITECTURE = re.compile(r"sm_[0-9]{2,3}a?")
 
 
 @dataclass(frozen=True)
@@ -43,11 +56,32 @@ def compiling_with(architectures: Sequence[str] = (), autotune: Mapping[str, int
     """Within this context, kernels are compiled so; what is not given is as by default."""
     global _settings
     kept = _settings
-    _settings = Settings(tuple(architectures) or DEFAULT_ARCHITECTURES, dict(autotune or {}))
+    given = [architectures] if isinstance(architectures, str) else architectures
+    _settings = Settings(tuple(checked_architectures(given)) or default_architectures(), dict(autotune or {}))
     try:
         yield
     finally:
         _settings = kept
+
+
+def default_architectures() -> tuple[str, ...]:
+    """What kernels are compiled for where nothing else is asked for: that of a device that is in use, too."""
+    if not torch.cuda.is_initialized():  # asking would initialize CUDA
+        return DEFAULT_ARCHITECTURES
+    own = "sm_{}{}".format(*torch.cuda.get_device_capability())
+    return tuple(dict.fromkeys((own, *DEFAULT_ARCHITECTURES)))
+
+
+def checked_architectures(architectures: Sequence[str]) -> list[str]:
+    """Names of architectures.
+
+    Raises:
+        UsageError: One is the name of none.
+    """
+    wrong = next((each for each in architectures if not _ARCHITECTURE.fullmatch(str(each))), None)
+    if wrong is not None:
+        raise UsageError(f"Unknown architecture '{wrong}'. Name CUDA architectures as in sm_80 or sm_90.")
+    return list(dict.fromkeys(architectures))
 
 
 @dataclass(frozen=True)

@@ -269,9 +269,15 @@ OPBRIDGE_ADAPTER void launch_triton(const TritonKernel& kernel, Call& call) {
                 }
             }
             values[i] = reinterpret_cast<uint64_t>(address);
-            if (values[i] % static_cast<uint64_t>(parameter.multiple) != 0) {
-                throw std::invalid_argument("the address of '" + std::string(parameter.name) + "' is not a multiple of " +
-                                            std::to_string(parameter.multiple) + ". Copy the tensor before the model is run");
+            if (values[i] % static_cast<uint64_t>(parameter.multiple) != 0) {  // a part of a tensor that the caller has
+                if (parameter.kind == TritonKind::output) {
+                    throw std::invalid_argument("the address of '" + std::string(parameter.name) + "' is not a multiple of " +
+                                                std::to_string(parameter.multiple) + ". Bind an output that is");
+                }
+                const size_t bytes = triton_detail::bytes_of(call.arguments[static_cast<size_t>(parameter.place)].tensor);
+                const auto aligned = reinterpret_cast<uint64_t>(call.context->scratch<char>(static_cast<int64_t>(bytes)));
+                if (bytes > 0) at.check(at.copy(aligned, values[i], bytes, stream), "copy '" + std::string(parameter.name) + "'");
+                values[i] = aligned;
             }
         }
         addresses.push_back(&values[i]);
