@@ -13,7 +13,7 @@ import re
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ __all__ = [
     "compile_for",
     "constant_text",
     "has_driver",
+    "has_launches",
     "heuristics",
     "intercepting_launches",
     "is_autotuner",
@@ -37,7 +38,9 @@ __all__ = [
     "is_loaded",
     "is_module_of_triton",
     "is_unsupported_argument",
+    "launching_again",
     "parameters",
+    "ptx_parameters",
     "release",
     "scope",
     "source",
@@ -333,6 +336,51 @@ def intercepting_launches(
         replacing(*((kind, "run", replaced(kind.run)) for kind in kinds)),
         set_wrap_triton_enabled(False),  # wrap_triton gives the kernel itself
     ):
+        yield
+
+
+def has_launches(targets: Iterable[Any]) -> bool:
+    """Whether torch's operators for launches, or those of `torch.library.triton_op`, are among the targets of nodes."""
+    if not is_loaded():
+        return False
+    from opbridge.base.torch_private import torch_library
+
+    return any(each in _higher_order() or torch_library.body_of_triton_op(each) is not None for each in targets)
+
+
+def _higher_order() -> tuple[Any, ...]:
+    """torch's operators for launches, where it captures them itself."""
+    from torch._higher_order_ops import triton_kernel_wrap
+
+    return triton_kernel_wrap.triton_kernel_wrapper_mutation, triton_kernel_wrap.triton_kernel_wrapper_functional
+
+
+@contextlib.contextmanager
+def launching_again(
+    launched: Callable[[Any, Any, dict[str, Any]], None],
+) -> Iterator[None]:
+    """Within this context, torch's operator for launches calls a function instead.
+
+    Args:
+        launched: Called with the kernel, the grid, and the arguments by name.
+    """
+    from torch._higher_order_ops import triton_kernel_wrap
+
+    def call(
+        self: Any,
+        kernel_idx: int,
+        constant_args_idx: int,
+        grid: Any,
+        tma_descriptor_metadata: Any,
+        kwargs: dict[str, Any],
+        *others: Any,
+        **more: Any,
+    ) -> None:
+        table = triton_kernel_wrap.kernel_side_table
+        kernel = base_kernel(table.get_kernel(kernel_idx))
+        launched(kernel, tuple(grid[0]), {**kwargs, **table.get_constant_args(constant_args_idx)})
+
+    with replacing((triton_kernel_wrap.TritonKernelWrapperMutation, "__call__", call)):
         yield
 
 

@@ -17,6 +17,7 @@ from opbridge.base.sources import innermost
 from opbridge.base.torch_private import torch_tracing
 from opbridge.capture.containers import register_containers
 from opbridge.capture.model_state import ModelState
+from opbridge.errors import OpbridgeError
 from opbridge.graph.open_lists import with_open_lists
 from opbridge.kernels.triton.eager import running_on_cpu
 
@@ -125,7 +126,7 @@ def failure(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exc
     """
     try:
         Eager(model).run(args, kwargs, seed=0)
-    except NotImplementedError:  # which an export does without
+    except (NotImplementedError, OpbridgeError):  # which an export does without, or which is said of a Triton kernel
         return None
     except Exception as error:  # the model is the user's
         # LAPACK's operators say so too of what only another device has.

@@ -6,7 +6,7 @@ The forms are those of kernel-lens's conformance list, and others.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -330,6 +330,48 @@ def written_rows(x):
     return y
 
 
+def of_part(x):
+    part = x[:, 3:20:2]
+    out = torch.empty(part.shape)
+    strided_kernel[(part.shape[0],)](part, out, *part.shape, *part.stride(), BLOCK=64)
+    return out
+
+
+def of_expanded(x):
+    rows = x[:1].expand(4, -1)
+    out = torch.empty(rows.shape)
+    strided_kernel[(4,)](rows, out, *rows.shape, *rows.stride(), BLOCK=64)
+    return out
+
+
+def of_other_sizes(x, y):
+    out = torch.zeros_like(x)
+    scale_kernel[(triton.cdiv(y.shape[0], 32),)](x, out, y.shape[0], 2.0, BLOCK=32)
+    return out + y.sum() * 0
+
+
+def of_data(x):
+    count = int((x > 0).sum())
+    out = torch.zeros_like(x)
+    scale_kernel[(triton.cdiv(count, 32),)](x, out, count, 2.0, BLOCK=32)
+    return out
+
+
+def doubled_where_positive(x):
+    count = (x > 0).sum()
+    return torch.where(torch.arange(x.shape[0]) < count, x * 2, 0)
+
+
+def deciding(x):
+    return add(x, x) if x.sum() > 0 else scale(x, 3.0)
+
+
+def looping(x):
+    for _ in range(x.shape[0]):
+        x = add(x, x)
+    return x
+
+
 @dataclass
 class Form:
     """A model that launches kernels.
@@ -347,7 +389,6 @@ class Form:
     reference: Callable[..., Any]
     dynamic: Any = None
     kernels: tuple[int, int] = (1, 1)
-    export: dict[str, Any] = field(default_factory=dict)
 
 
 _dynamic_rows = {0: "rows"}
@@ -397,6 +438,17 @@ FORMS: dict[str, Form] = {
     "wrap_triton": Form(lambda x: wrapped(x), random((5, 30)), lambda x: x * 4.0, _dynamic_rows),
     "autograd.Function": Form(AddFunction.apply, random((5, 30), (5, 30)), torch.add, _dynamic_rows),
     "writes to a part": Form(written_part, random((2, 6)), lambda x: torch.nn.functional.pad(2 * x, (0, 0, 1, 1))),
+    "a part of a tensor": Form(of_part, random((5, 30)), lambda x: x[:, 3:20:2] * 2, _dynamic_rows),
+    "an expanded tensor": Form(of_expanded, random((5, 30)), lambda x: x[:1].expand(4, -1) * 2),
+    "sizes of another tensor": Form(
+        of_other_sizes,
+        random((70,), (70, 2)),
+        lambda x, y: x * 2,
+        {"x": None, "y": {0: "rows"}},
+    ),
+    "sizes of data": Form(of_data, random((70,)), doubled_where_positive),
+    "a decision": Form(deciding, random((4, 8)), lambda x: x * (2 if x.sum() > 0 else 3), None, (2, 2)),
+    "a loop of launches": Form(looping, random((3, 8)), lambda x: x * 2 ** x.shape[0], _dynamic_rows),
     "writes to a transposed tensor": Form(written_rows, random((15,)), lambda x: (2 * x).reshape(3, 5).t()),
 }
 

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.fx import Node
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
 
 from opbridge.base import triton_private
 from opbridge.base.torch_private import torch_library
 
-__all__ = ["body_of", "recording_launches"]
+__all__ = ["body_of", "has_launches", "recording_launches"]
 
 _aten = torch.ops.aten
 
@@ -33,6 +34,12 @@ _ASKING = frozenset({_aten.sym_size.int, _aten.sym_stride.int, _aten.sym_numel.d
 def body_of(function: Any) -> Callable[..., Any] | None:
     """What an operator of `torch.library.triton_op` calls; None for other operators."""
     return torch_library.body_of_triton_op(function) if triton_private.is_loaded() else None
+
+
+def has_launches(program: ExportedProgram) -> bool:
+    """Whether a program of torch.export launches kernels: by torch's operator for it, or `torch.library.triton_op`."""
+    modules = [each for each in program.graph_module.modules() if isinstance(each, GraphModule)]
+    return triton_private.has_launches(node.target for module in modules for node in module.graph.nodes)
 
 
 @contextmanager
@@ -57,5 +64,8 @@ def recording_launches(recorder: Callable[[], Any]) -> Iterator[None]:
     def launched(as_before: Any, kernel: Any, grid: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         call_operator(kernel, grid, args, kwargs, is_empty, replace)
 
-    with triton_private.intercepting_launches(launched):
+    def launched_again(kernel: Any, grid: Any, arguments: dict[str, Any]) -> None:
+        call_operator(kernel, grid, (), arguments, is_empty, replace)
+
+    with triton_private.intercepting_launches(launched), triton_private.launching_again(launched_again):
         yield

@@ -63,7 +63,7 @@ def call_operator(
         )
     passed = [name for name, type_ in call.types.items() if type_ != "constexpr"]
     written = [passed[number] for number in written_parameters(compiled.ttir, compiled.name)]
-    laid = {name: _as_in_memory(launch, name, tensor) for name, tensor in call.tensors.items()}
+    laid = {name: _as_in_memory(launch, name, tensor, written) for name, tensor in call.tensors.items()}
     fresh = {name for name in written if is_empty(call.tensors[name])}
     if fresh == call.tensors.keys():
         fresh = set()  # an operator takes at least one tensor, which says where it runs
@@ -130,7 +130,9 @@ def reason_not_to_fit(launch: Launch) -> str:
     return ""
 
 
-def _as_in_memory(launch: Launch, name: str, tensor: torch.Tensor) -> tuple[torch.Tensor, tuple[int, ...] | None]:
+def _as_in_memory(
+    launch: Launch, name: str, tensor: torch.Tensor, written: Collection[str]
+) -> tuple[torch.Tensor, tuple[int, ...] | None]:
     """A tensor with its dimensions in the order of memory, and that order; None where it lies so already.
 
     Raises:
@@ -143,6 +145,10 @@ def _as_in_memory(launch: Launch, name: str, tensor: torch.Tensor) -> tuple[torc
     permuted = tensor.permute(order)
     if permuted.is_contiguous():
         return permuted, order
+    if name not in written and all(isinstance(each, int) for each in (*tensor.shape[1:], *example)):
+        # The memory from its first element to its last one, with what lies between them.
+        span = sum((size - 1) * stride for size, stride in zip(tensor.shape, example, strict=True)) + 1
+        return tensor.as_strided((span,), (1,)), None
     raise CaptureError(
         f"The Triton kernel {launch.name} is launched with a tensor for '{name}' whose elements do not follow each "
         f"other in memory (sizes {tuple(tensor.shape)}, strides {tuple(tensor.stride())}), as a part or an expanded "

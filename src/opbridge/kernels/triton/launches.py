@@ -189,9 +189,9 @@ def _tuned(
     if chosen.pre_hook is not None:
         chosen.pre_hook({**_named(launched, args), **given, **chosen.all_kwargs()})
     number = launched.configs.index(chosen) if chosen in launched.configs else 0
-    note = (
-        f"the Triton kernel {name} runs with configuration {number} of {len(launched.configs)} ({chosen}), which {why}"
-    )
+    given_by_it = ", ".join(f"{key}={value}" for key, value in chosen.all_kwargs().items() if value is not None)
+    count = len(launched.configs)
+    note = f"the Triton kernel {name} runs with configuration {number} of {count} ({given_by_it}), which {why}"
     return with_config(chosen, note if why else "")
 
 
