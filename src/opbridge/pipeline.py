@@ -44,6 +44,7 @@ from opbridge.errors import (
 )
 from opbridge.fit.kernels_needed import unmatched_patterns
 from opbridge.fit.target import Target, find_target
+from opbridge.kernels.triton.launches import compiling_with
 from opbridge.onnx import reading
 from opbridge.plan.data import Plan
 from opbridge.precision.formats import find_format
@@ -113,6 +114,8 @@ def check(
     max_captures: int | None = None,
     max_capture_seconds: float | None = None,
     strict: bool = False,
+    architectures: Sequence[str] = (),
+    autotune: Mapping[str, int] | None = None,
     report: str | os.PathLike[str] | Report | None = None,
 ) -> Plan:
     """Plans the export of a model without writing a file: every operator with its route, and the missing ones with
@@ -149,7 +152,7 @@ def check(
         limits=_limits(max_captures, max_capture_seconds),
         strict=strict,
     )
-    with reporting(report, "check", name_of(model)) as told:
+    with reporting(report, "check", name_of(model)) as told, compiling_with(architectures, autotune):
         spent, stages = Spent(), LoggedStages()
         with _timed("capture", stages, spent) as stage:
             request.limits.report = stage.detail
@@ -195,6 +198,8 @@ def export(
     max_capture_seconds: float | None = None,
     strict: bool = False,
     precision: str | None = None,
+    architectures: Sequence[str] = (),
+    autotune: Mapping[str, int] | None = None,
     report: str | os.PathLike[str] | Report | None = None,
     **legacy: Any,
 ) -> Program:
@@ -248,6 +253,11 @@ def export(
         precision: "float16" or "bfloat16" casts the exported float32 model after it was verified, as `opbridge.cast`
             does on the example inputs, and writes the cast model; `Program.narrowed` has the comparison, and the target
             is asked of the cast model. None keeps the model's types.
+        architectures: For a model that launches Triton kernels, the CUDA architectures that their library has machine
+            code for, such as ("sm_80", "sm_90"), which are the default, with that of a GPU that is there. It has PTX
+            for later ones.
+        autotune: By the name of a Triton kernel with @triton.autotune, the number of the configuration to take. By
+            default, the one that was tuned in this process, or the first one that fits.
         report: The path of an HTML report with the graph of the model, its plan and its verification. It is also
             written if operators are missing or the outputs differ, before the error is raised.
         **legacy: Other keywords of torch.onnx.export; see `opbridge.symbolics.keywords`.
@@ -303,7 +313,8 @@ def export(
     )
     if precision is not None:
         find_format(precision)
-    with reporting(report, "export", name_of(model) if path is None else str(path)) as told:
+    label = name_of(model) if path is None else str(path)
+    with reporting(report, "export", label) as told, compiling_with(architectures, autotune):
         stages = progress or LoggedStages()
         place: Any = f if path is None else path  # a path, or a file that is open
         program = _exported(
@@ -317,8 +328,11 @@ def export(
             verify={"rtol": rtol, "atol": atol, "inputs": inputs} if verify else None,
             is_draft=precision is not None,
         )
+        program.architectures = tuple(architectures)
         if precision is not None:
             _narrow(program, precision, place, stages, fitted.limits, external_data=external_data, verify=verify)
+        if path is not None:
+            program.save_libraries(path)
         return program
 
 

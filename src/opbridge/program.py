@@ -47,6 +47,9 @@ class Program:
         peaks: The most memory that the process had held when each stage ended, in bytes, by its name.
         repairs: What was changed for the target, where the model was exported for another one than ONNX Runtime.
         findings: What the target does not take of it, or takes otherwise; None where it was exported for ONNX Runtime.
+        architectures: The CUDA architectures that were asked for; none: those of `export`'s default.
+        libraries: The libraries with the model's Triton kernels that saving wrote beside it; `session` takes them as
+            `kernels`.
         narrowed: The cast to float16 or bfloat16, compared with the float32 model that was verified; None where
             none was asked for.
     """
@@ -63,6 +66,8 @@ class Program:
     peaks: dict[str, int] = field(default_factory=dict)
     repairs: Sequence[Change] = ()
     findings: Findings | None = None
+    architectures: tuple[str, ...] = ()
+    libraries: list[Path] = field(default_factory=list)
     narrowed: Narrowed | None = None
 
     def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> None:
@@ -73,14 +78,38 @@ class Program:
             external_data: Whether weights go to a file beside it, `<name>.<8 hexadecimal digits>.data`, with a name of
                 its own for each save; None: only where one file cannot hold them (2 GB, protobuf's limit).
 
+        The library with its Triton kernels, where it has any, is written beside it: `<name>.kernels.so`.
+
         Raises:
             SaveError: it cannot be written; what stood at the path before is still there.
+            KernelError: a Triton kernel does not compile for one of the architectures.
         """
         from opbridge.save import writer
 
         target = Path(path)
         self.files = writer.save(self.model, target, external_data=external_data)
         self.path = target
+        self.save_libraries(target)
+
+    def save_libraries(self, path: Path) -> None:
+        """Writes the library with the model's Triton kernels beside its file, where it has any.
+
+        Args:
+            path: The file.
+
+        Raises:
+            SaveError: It cannot be written.
+            KernelError: A kernel does not compile for one of the architectures.
+        """
+        if not any(name.startswith("triton::") for name in self.kernels):
+            return
+        from opbridge.kernels.copying import copied
+        from opbridge.kernels.triton.building import library_for
+
+        built = library_for(self.kernels, self.architectures)
+        if built is not None:
+            self.libraries = [copied(built, path.with_name(f"{path.stem}.kernels{built.suffix}"))]
+            self.files = [*self.files, *self.libraries]
 
     def to_bytes(self) -> bytes:
         """The model as the content of an ONNX file, weights included.

@@ -142,6 +142,10 @@ ENTRY int cuStreamIsCapturing(void*, int* status) {
     *status = std::atoi(variable("FAKE_CUDA_CAPTURING", "0").c_str());
     return 0;
 }
+ENTRY int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void*) {
+    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    return answer("cuMemcpyDtoDAsync_v2");
+}
 ENTRY int cuFuncSetAttribute(void*, int, int) { return answer("cuFuncSetAttribute"); }
 ENTRY int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                          void* stream, void** arguments, void**) {

@@ -57,10 +57,14 @@ def _readable(file: str) -> str:
     return file[len(here) :] if file.startswith(here) else file
 
 
+def _folder_of(package: str) -> str:
+    module = sys.modules.get(package)
+    return os.path.join(os.path.dirname(module.__file__), "") if module is not None and module.__file__ else "\0"
+
+
 @functools.cache
 def _torch_folder() -> str:
-    torch = sys.modules.get("torch")
-    return os.path.join(os.path.dirname(torch.__file__), "") if torch is not None and torch.__file__ else "\0"
+    return _folder_of("torch")
 
 
 PACKAGE_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
@@ -69,12 +73,13 @@ PACKAGE_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 
 @functools.cache
 def _is_users(file: str) -> bool:
-    return not file.startswith((_torch_folder(), PACKAGE_FOLDER, "<"))
+    # Nobody asks about a file of triton before it is loaded.
+    return not file.startswith((_torch_folder(), _folder_of("triton"), PACKAGE_FOLDER, "<"))
 
 
 @functools.lru_cache(maxsize=65536)
 def innermost(stack_trace: str | None) -> tuple[Source, ...]:
-    """The frames of a Python stack trace that lie outside torch and opbridge, the innermost first.
+    """The frames of a Python stack trace that lie outside torch, triton and opbridge, the innermost first.
 
     Args:
         stack_trace: Text in the form of `traceback.format_list`, the outermost frame first, as torch.fx keeps it in
@@ -92,7 +97,7 @@ def innermost(stack_trace: str | None) -> tuple[Source, ...]:
 
 @functools.lru_cache(maxsize=65536)
 def of_code(code: CodeType, line: int) -> Source | None:
-    """One line of a function; None where it lies inside of torch or opbridge."""
+    """One line of a function; None where it lies inside of torch, triton or opbridge."""
     file = code.co_filename
     if not _is_users(file):
         return None

@@ -18,7 +18,7 @@ from opbridge.base.sources import Source, innermost, raised_at
 from opbridge.capture.advice_rules import DATA_DEPENDENT, RULES, SHAPE_VIOLATION
 from opbridge.capture.device_errors import device_advice
 from opbridge.capture.stated_sizes import Dimension, statement
-from opbridge.errors import CaptureError
+from opbridge.errors import CaptureError, KernelError
 
 __all__ = [
     "advise",
@@ -130,7 +130,7 @@ def advise_others(error: BaseException, demands: Sequence[tuple[str, Source | No
     )
 
 
-def with_line(error: CaptureError) -> str:
+def with_line(error: CaptureError | KernelError) -> str:
     """What an error of opbridge's says, with the line of the model that it was raised at in its first sentence."""
     said, line = str(error), raised_at(error)
     if line is None or str(line) in said:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,18 +22,27 @@ from opbridge.capture.autograd_functions import Functions
 from opbridge.capture.cache_names import check_caches, input_names_of_caches, name_caches
 from opbridge.capture.data import Capture
 from opbridge.capture.dynamic_shapes import asked_dimensions, resolve
-from opbridge.capture.exported_programs import from_exported_program, inputs_of_program, narrow_ranges, without_writes
+from opbridge.capture.exported_programs import (
+    from_exported_program,
+    inputs_of_program,
+    named_sizes,
+    narrow_ranges,
+    without_writes,
+)
 from opbridge.capture.functionalize import functionalize
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.model_inputs import distinct, example_inputs, fit_signature, frozen_inputs
 from opbridge.capture.model_module import as_module
 from opbridge.capture.one_attempt import Attempt, Captured
 from opbridge.capture.size_constraints import dim_names, dim_sums, dynamic_dimensions
+from opbridge.capture.tracer.triton_launches import has_launches
 from opbridge.capture.training_mode import training_notes
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.decisions import decisions_of
 from opbridge.graph.open_lists import SIZES, open_lists
+from opbridge.graph.operators import calls_in
+from opbridge.kernels.triton import operators
 from opbridge.onnx import opsets
 
 __all__ = ["capture"]
@@ -89,6 +99,10 @@ def capture(
     if isinstance(model, ExportedProgram):
         args, kwargs = inputs_of_program(model, args, kwargs, dynamic_shapes)
         leaves = pytree.tree_leaves((args, kwargs))
+        if has_launches(model):
+            module, sizes = model.module(), named_sizes(model, args, kwargs)
+            of_module = capture(module, args, kwargs, dynamic_shapes=sizes, handler=handler, opset=opset, limits=limits)
+            return dataclasses.replace(of_module, model=model, strategy="given")
         graph = from_exported_program(model)
         functional = functionalize(graph, frozenset(), functools.partial(without_writes, model))
         names, said = dim_names(graph, leaves, {}), (*frozen_inputs(graph, leaves), *functional.state_notes())
@@ -117,6 +131,7 @@ def capture(
     if run.limits.is_out_of_time:
         notes.append(_left(run))
     notes += [*run.functions.notes(), *run.operators.notes(), *_list_notes(graph)]
+    notes += operators.notes(dict.fromkeys(name for _, name in calls_in(graph.module)))
     _check_others(run, found)
     with torch_tracing.mute_export():
         functional = functionalize(graph, run.operators.names, found.rewrite)

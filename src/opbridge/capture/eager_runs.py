@@ -12,7 +12,8 @@ from opbridge.capture.model_inputs import described
 from opbridge.capture.model_state import ModelState
 from opbridge.capture.one_attempt import Attempt
 from opbridge.capture.side_effects import SideEffects
-from opbridge.errors import UsageError
+from opbridge.errors import OpbridgeError, UsageError
+from opbridge.kernels.triton.eager import running_on_cpu
 
 __all__ = ["eager_failure", "run_eagerly"]
 
@@ -49,8 +50,11 @@ def eager_failure(attempt: Attempt) -> Exception | None:
             ModelState(attempt.module),
             torch.set_grad_enabled(attempt.grad),
             torch_tracing.in_onnx_export(attempt.functions.recording_now),
+            running_on_cpu(),
         ):
             torch.func.functional_call(attempt.module, buffers, args, kwargs)
+    except OpbridgeError:  # of a Triton kernel, which says nothing of the model on its own device
+        return None
     except Exception as error:
         return error
     return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -57,6 +59,24 @@ def narrow_ranges(program: ExportedProgram, graph: CapturedGraph) -> None:
     """Narrows the ranges of a program to those of the captured graph that was made from it."""
     for symbol, (low, high) in graph.ranges.items():
         torch_shape_env.narrow_range(program, symbol, low, high)
+
+
+def named_sizes(program: ExportedProgram, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The dynamic dimensions of a program's inputs, by the names of its symbols; None where it has none."""
+    user = set(program.graph_signature.user_inputs)
+    nodes = [node for node in program.graph.nodes if node.op == "placeholder" and node.name in user]
+
+    def names(value: Any) -> dict[int, str] | None:
+        sizes = value.shape if isinstance(value, torch.Tensor) else ()
+        return {axis: str(size) for axis, size in enumerate(sizes) if isinstance(size, torch.SymInt)} or None
+
+    leaves, structure = pytree.tree_flatten((args, dict(kwargs)))
+    found = [names(node.meta.get("val")) for node in nodes]
+    if len(found) != len(leaves) or not any(found):
+        return None
+    of_args, of_kwargs = pytree.tree_unflatten(found, structure)
+    parameters = inspect.signature(program.module().forward).parameters
+    return {**dict(zip(parameters, of_args, strict=False)), **of_kwargs}
 
 
 def inputs_of_program(

@@ -23,7 +23,7 @@ from opbridge.capture.one_attempt import Attempt, Captured, SizesContradicted
 from opbridge.capture.side_effects import SideEffects
 from opbridge.capture.stated_sizes import Dimension
 from opbridge.capture.training_mode import evaluating
-from opbridge.errors import CaptureError, UsageError
+from opbridge.errors import CaptureError, KernelError, UsageError
 
 __all__ = ["dimensions", "explained"]
 
@@ -35,7 +35,7 @@ def explained(attempt: Attempt, error: Exception) -> Captured:
         CaptureError: It does not succeed either; the message is advice.
         UsageError: The model fails by itself, or the inputs are of a wrong kind.
     """
-    if isinstance(error, CaptureError):
+    if isinstance(error, (CaptureError, KernelError)):
         # Ours, from inside of torch: without the way that it took there.
         raise CaptureError(with_line(error)) from error.__cause__
     if isinstance(error, OutOfTime):

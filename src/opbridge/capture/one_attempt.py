@@ -29,6 +29,8 @@ from opbridge.capture.size_constraints import constrain_sizes, contradictions
 from opbridge.capture.tracer import FollowingCalls, rewritten, trace
 from opbridge.capture.tracer.contiguous_copies import Copying
 from opbridge.capture.tracer.growing_lists import Identities
+from opbridge.capture.tracer.triton_launches import has_launches
+from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.decisions import Decision
 
@@ -212,6 +214,11 @@ class Attempt:
             if self.strategy == "direct":
                 return self._trace(shapes if again else None, dynamic, expected)
             program = self._program(self.shapes.given if shapes is None else shapes)
+        if has_launches(program):
+            raise CaptureError(
+                "The model launches Triton kernels, which a program of torch.export does not show. Capture it with "
+                'opbridge\'s own capture, capture="export".'
+            )
         graph = from_exported_program(program)
         if shapes is None:
             self._check_sizes(graph)

@@ -190,6 +190,11 @@ def _next_steps(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
         named = [f"'{name}'" for name in program.aten_operators() if aten.is_refused(name)]
         more = f", aten=[{', '.join(named)}]" if named else ""
         yield "next", f"opbridge.session('{path}'{more}) runs it, with PyTorch installed", ""
+    elif program.libraries:
+        written = {name for each in program.libraries for name in library.open_library(each).names}
+        others = [each.path for each in at_hand if each in library.loaded() and not each.names & written]
+        paths = ", ".join(dict.fromkeys(f"'{each}'" for each in (*program.libraries, *others)))
+        yield "next", f"opbridge.session('{path}', kernels=[{paths}], providers=['CUDAExecutionProvider']) runs it", ""
     elif any(each in library.loaded() for each in at_hand):
         paths = ", ".join(dict.fromkeys(f"'{each.path}'" for each in at_hand if each in library.loaded()))
         yield "next", f"opbridge.session('{path}', kernels=[{paths}]) runs it; PyTorch is not needed", ""

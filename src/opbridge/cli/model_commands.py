@@ -18,7 +18,9 @@ from opbridge.cli.console import Screen, print_plain
 from opbridge.cli.export_view import print_export, print_verification
 from opbridge.cli.options import (
     AllowOption,
+    ArchOption,
     AtolOption,
+    AutotuneOption,
     CaptureOption,
     DynamicOption,
     GigabytesOption,
@@ -46,6 +48,7 @@ from opbridge.cli.options import (
     items,
     keywords_for,
     load_subject,
+    triton_options,
     with_dynamic,
     with_inputs,
 )
@@ -71,6 +74,8 @@ def check(
     max_captures: MaxCapturesOption = None,
     max_capture_seconds: MaxCaptureSecondsOption = None,
     strict: StrictOption = None,
+    arch: ArchOption = None,
+    autotune: AutotuneOption = None,
     task: TaskOption = None,
     report: ReportOption = None,
     as_json: JsonOption = False,
@@ -79,9 +84,10 @@ def check(
     subject = load_subject(spec, task)
 
     def keywords_of(model: specs.Subject) -> dict[str, Any]:
+        kernels = triton_options(arch, autotune)
         found = keywords_for(opbridge.check, model, opset, allow, only, operator_export_type, target, dynamic)
         limits = given_options(max_captures=max_captures, max_capture_seconds=max_capture_seconds, strict=strict)
-        return {**found, **given_options(capture=capture, provides=provides and items(provides)), **limits}
+        return {**found, **given_options(capture=capture, provides=provides and items(provides)), **limits, **kernels}
 
     if not isinstance(subject, specs.Subject):
         return part_commands.check_parts(subject, keywords_of, given_options(report=report))
@@ -109,6 +115,8 @@ def export(
     max_captures: MaxCapturesOption = None,
     max_capture_seconds: MaxCaptureSecondsOption = None,
     strict: StrictOption = None,
+    arch: ArchOption = None,
+    autotune: AutotuneOption = None,
     verify: Annotated[
         bool | None,
         typer.Option(
@@ -157,6 +165,8 @@ def export(
             max_captures=max_captures,
             max_capture_seconds=max_capture_seconds,
             strict=strict,
+            arch=arch,
+            autotune=autotune,
             inputs=inputs,
             rtol=rtol,
             atol=atol,
@@ -189,6 +199,7 @@ def export(
             strict=strict,
             rtol=rtol,
             atol=atol,
+            **triton_options(arch, autotune),
         )
         if not isinstance(subject, specs.Subject):
             part_commands.refuse_inputs(inputs)
@@ -240,6 +251,15 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    kernels: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--kernels",
+            metavar="LIBRARY",
+            help="A library with kernels that the file requires, such as that of its Triton kernels. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     isolated: IsolatedOption = False,
     limit_seconds: SecondsOption = None,
     limit_gigabytes: GigabytesOption = None,
@@ -252,7 +272,7 @@ def verify(
     """Compare an exported file with its PyTorch model, in one runtime or several."""
     subject = load_subject(spec, task)
     own_process = isolation(isolated, limit_seconds, limit_gigabytes)
-    options = given_options(rtol=rtol, atol=atol, aten=aten, isolated=own_process)
+    options = given_options(rtol=rtol, atol=atol, aten=aten, kernels=kernels, isolated=own_process)
     if not isinstance(subject, specs.Subject):
         part_commands.refuse_inputs(inputs)
         if runtime or profile:

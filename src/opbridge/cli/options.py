@@ -198,6 +198,30 @@ StrictOption = Annotated[
     ),
 ]
 
+ArchOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--arch",
+        metavar="SM,...",
+        help="For a model that launches Triton kernels: the CUDA architectures that their library has machine code "
+        "for, such as sm_80,sm_90. It has PTX for later ones.",
+        show_default="sm_80,sm_90",
+    ),
+]
+
+
+AutotuneOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--autotune",
+        metavar="KERNEL=N",
+        help="The number of the configuration to take of a Triton kernel with @triton.autotune. Defaults to the first "
+        "one that fits. May be repeated.",
+        show_default=False,
+    ),
+]
+
+
 InputsOption = Annotated[
     list[Path] | None,
     typer.Option(
@@ -361,6 +385,21 @@ def isolation(isolated: bool, seconds: float | None, gigabytes: float | None) ->
             raise UsageError(f"--limit-{next(iter(limits))} is valid only with --isolated. Add --isolated.")
         return None
     return opbridge.Limits(**limits)
+
+
+def triton_options(arch: list[str] | None, autotune: list[str] | None) -> dict[str, Any]:
+    """The options of a model's Triton kernels, as `opbridge.export` takes them.
+
+    Raises:
+        UsageError: --autotune is not KERNEL=N.
+    """
+    chosen: dict[str, int] = {}
+    for each in autotune or ():
+        name, _, number = each.partition("=")
+        if not name or not number.isdecimal():
+            raise UsageError(f"Invalid value '--autotune {each}'. Give a kernel and a number, such as matmul_kernel=2.")
+        chosen[name] = int(number)
+    return given_options(architectures=items(arch) if arch else None, autotune=chosen or None)
 
 
 def given_options(**options: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ __all__ = [
     "Registry",
     "Translation",
     "add_kernel",
+    "add_launch",
     "builtin",
     "operator_called",
     "override",
@@ -109,6 +110,8 @@ class Registry:
     def _candidates(self, operator: str) -> Iterator[Translation]:
         """The translations of an operator, and the symbolic functions that stand for all of its overloads."""
         yield from self.entries.get(operator, ())
+        if operator in _launches:
+            yield _launches[operator]
         base = operator.partition(".")[0]
         if base != operator:
             yield from (entry for entry in self.entries.get(base, ()) if entry.form == "symbolic")
@@ -188,6 +191,9 @@ def operator_called(target: Any) -> str:
 
 _registered = Registry()
 """Filled by `builtin` (opbridge's families), `translation` (users) and `add_kernel` (libraries of kernels)."""
+
+_launches: dict[str, Translation] = {}
+"""Filled by `add_launch`."""
 
 _generation = itertools.count(1)
 _current = 0
@@ -285,6 +291,18 @@ def builtin(
         return function
 
     return register
+
+
+def add_launch(operator: str, function: Callable[..., Any]) -> None:
+    """Registers the translation of an operator that the launch of a kernel became while a model was captured.
+
+    Registries that were made before have it too.
+
+    Args:
+        operator: The operator.
+        function: Builds the node, as a translation does.
+    """
+    _launches[operator] = Translation(operator, function, 1, "kernel", route="kernel")
 
 
 def add_kernel(operator: str, function: Callable[..., Any]) -> None:

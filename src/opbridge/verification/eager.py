@@ -17,7 +17,9 @@ from opbridge.base.sources import innermost
 from opbridge.base.torch_private import torch_tracing
 from opbridge.capture.containers import register_containers
 from opbridge.capture.model_state import ModelState
+from opbridge.errors import OpbridgeError
 from opbridge.graph.open_lists import with_open_lists
+from opbridge.kernels.triton.eager import running_on_cpu
 
 __all__ = ["Eager", "explain", "failure"]
 
@@ -96,7 +98,7 @@ class Eager:
         with torch.set_grad_enabled(self._grad), _seeded(seed):
             before = torch.get_rng_state()
             try:
-                with within(), dropping_prints(self._has_printed):
+                with within(), dropping_prints(self._has_printed), running_on_cpu():
                     self._has_printed = True
                     output = self._call(*args, **kwargs)
                 register_containers(output)
@@ -124,7 +126,7 @@ def failure(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Exc
     """
     try:
         Eager(model).run(args, kwargs, seed=0)
-    except NotImplementedError:  # which an export does without
+    except (NotImplementedError, OpbridgeError):  # which an export does without, or which is said of a Triton kernel
         return None
     except Exception as error:  # the model is the user's
         # LAPACK's operators say so too of what only another device has.

@@ -54,6 +54,7 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
     rtol: float | None = None,
     atol: float | None = None,
     aten: Sequence[str] = (),
+    kernels: Sequence[str | os.PathLike[str]] = (),
     inputs: Any = None,
     isolated: bool | Limits = False,
     task: str | None = None,
@@ -87,6 +88,8 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
         atol: The absolute difference allowed, instead of one by dtype.
         aten: For a file with nodes that PyTorch runs, operators that may run beside those that may in any case, as
             `opbridge.session` takes them; a program's own need not be named.
+        kernels: The paths of libraries with kernels that the file requires, beside those that were loaded with
+            `opbridge.load`.
         inputs: Your own inputs, which take the place of fresh values and of other sizes: a list of tuples, tensors or
             dicts by name, a function of the run's number (from 1 to `samples`) that returns one, or paths of `.npz` or
             `.npy` files (see `opbridge.verification.given_inputs`).
@@ -110,6 +113,7 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
         UsageError: arguments of the wrong kind, inputs that do not fit the file, or on which the model itself raises.
         CaptureError: `dynamic_shapes` is given, and the model cannot be captured with it.
     """
+    from opbridge.kernels import library
     from opbridge.runtimes.known import BUILDERS, ONNXRUNTIME
     from opbridge.verification import dispatch
     from opbridge.verification.options import Options
@@ -126,6 +130,8 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
         args, kwargs, dynamic_shapes = (), prepared.kwargs, prepared.dynamic_shapes
         inputs = prepared.inputs if inputs is None else inputs
     allowed = (aten,) if isinstance(aten, str) else tuple(aten)
+    for each in [kernels] if isinstance(kernels, (str, os.PathLike)) else kernels:
+        library.remember(library.open_library(each))
 
     def of(name: str, own: tuple[str, ...]) -> Options:
         ranges = profile if isinstance(runtime, str) or name in BUILDERS else None

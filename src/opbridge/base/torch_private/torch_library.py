@@ -23,6 +23,7 @@ from opbridge.base.torch_private.torch_operators import operator_object
 from opbridge.base.torch_private.torch_overrides import replacing_composite
 
 __all__ = [
+    "body_of_triton_op",
     "existing_operators",
     "intercepting_calls",
     "is_composite_explicit",
@@ -102,6 +103,14 @@ def is_composite_explicit(op: torch._ops.OpOverload) -> bool:
 
 def _has(name: str, key: str) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+
+
+def body_of_triton_op(op: object) -> Callable[..., Any] | None:
+    """The function of an operator that `torch.library.triton_op` made; None for any other operator."""
+    from torch._library.triton import triton_ops_to_kernels
+
+    name = getattr(getattr(op, "_schema", None), "name", None)
+    return OPDEFS[name]._abstract_fn if name in triton_ops_to_kernels and name in OPDEFS else None
 
 
 def is_mutable(op: torch._ops.OpOverload) -> bool:

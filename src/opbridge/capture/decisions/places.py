@@ -33,7 +33,9 @@ _DIAGNOSING = {
 }
 """What torch runs at an operator, of Python and a package that is like a part of it; it calls nothing of a model's."""
 
-_OTHERS = frozenset({"torch", "opbridge", "contextlib", "dataclasses", "functools", "sympy", "mpmath"} | _DIAGNOSING)
+_OTHERS = frozenset(
+    {"torch", "opbridge", "contextlib", "dataclasses", "functools", "sympy", "mpmath", "triton"} | _DIAGNOSING
+)
 
 
 class Turns:

@@ -153,6 +153,8 @@ def _contents(value: Any) -> dict[Any, Any] | None:
     """What a container, an object, a function or a class of the model's holds; None for anything else."""
     if isinstance(value, (torch.Tensor, types.ModuleType, str, bytes, int, float)):
         return None
+    if isinstance(value, dict) and "__builtins__" in value:  # the globals of a module, which a decorator may keep
+        return None
     if isinstance(value, types.FunctionType):
         if _is_of_libraries(value.__module__):
             return None

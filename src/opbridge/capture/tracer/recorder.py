@@ -27,6 +27,7 @@ from opbridge.capture.tracer import (
     shape_functions,
     sparse_operators,
     symbolic_scalars,
+    triton_launches,
 )
 from opbridge.capture.tracer.constants import Constants
 from opbridge.capture.tracer.known_items import Known, KnownItems
@@ -169,6 +170,11 @@ class Recorder:
         """Whether a tensor is one of this graph."""
         return self._tensors.find(tensor) is not None
 
+    def node_of(self, tensor: torch.Tensor) -> Node | None:
+        """The node of a tensor; None where it is none of this graph."""
+        found = self._tensors.find(tensor)
+        return None if found is None else found.node
+
     def argument(self, value: Any) -> Any:
         """A value of the model's as an argument of a node."""
         return self._converted(value)[1]
@@ -203,6 +209,10 @@ class Recorder:
         if self._is_differentiated(args, kwargs):
             with self.recording(differentiated=True):
                 return function(*map(self._fake, args), **{name: self._fake(value) for name, value in kwargs.items()})
+        body = triton_launches.body_of(function)
+        if body is not None:
+            with self.recording(differentiated=self.is_differentiating):
+                return body(*args, **kwargs)
         if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
             return autocasting.call(self, function, args, kwargs)
         return self.record(function, args, kwargs)

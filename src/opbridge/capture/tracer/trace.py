@@ -52,6 +52,7 @@ from opbridge.capture.tracer.returned_lists import with_lists_joined
 from opbridge.capture.tracer.sized_sequences import iterating_tensors, repeating_lists, taking_sequences
 from opbridge.capture.tracer.sparse_operators import dense_form
 from opbridge.capture.tracer.subgraphs import body_of
+from opbridge.capture.tracer.triton_launches import recording_launches
 from opbridge.capture.tracer.turning_loops import asking
 from opbridge.capture.tracer.weights import constant_names, parts_of, replaced, shapes_of_earlier_runs, state_of
 from opbridge.errors import CaptureError
@@ -492,6 +493,7 @@ class _Run:
                 stack.enter_context(following_sizes(self._module))
             else:
                 stack.enter_context(following_sizes(None))
+            stack.enter_context(recording_launches(lambda: self._recording))
             stack.enter_context(self._recorder.recording())
             yield
 

@@ -12,6 +12,7 @@ import onnxruntime
 
 from opbridge.errors import ModelFileError, UsageError
 from opbridge.kernels import aten as aten_kernel
+from opbridge.kernels.triton import host
 from opbridge.runtimes.onnxruntime import cuda_provider, kernel_libraries
 from opbridge.runtimes.onnxruntime.fatal_fusions import fatal_optimisations
 from opbridge.runtimes.onnxruntime.kernel_table import CPU, LOG_NOTHING
@@ -74,6 +75,7 @@ def session(
         if not optimised:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     kernel_libraries.register(options, libraries)
+    note_on_kernels = host.run_on_cpu(libraries) if list(providers) == [CPU] else ""
     if aten_kernel.NAME in required:
         kernel_libraries.register_aten(options, label, aten)
     if threads is not None:
@@ -94,6 +96,7 @@ def session(
         loaded = open_(model)
         cuda_provider.check_opened(loaded, providers)
         _check_text(loaded, label)
+        loaded.note = note_on_kernels
         return loaded
     except UnicodeDecodeError as error:  # the message has a name from the file, which is no text
         said = error.object.decode(errors="replace")
@@ -108,7 +111,7 @@ def session(
         loaded = open_(content)
     except ERRORS as error:
         raise ModelFileError(explain_refusal(model, label, str(error))) from error
-    loaded.note = note
+    loaded.note = "; ".join(filter(None, (note, note_on_kernels)))
     return loaded
 
 

@@ -38,6 +38,7 @@ constexpr int capture_mode_relaxed = 2;
     FUNCTION(load_module, cuModuleLoadData, int(ModuleObject**, const void*))                         \
     FUNCTION(find_function, cuModuleGetFunction, int(FunctionObject**, ModuleObject*, const char*))   \
     FUNCTION(find_global, cuModuleGetGlobal_v2, int(uint64_t*, size_t*, ModuleObject*, const char*))  \
+    FUNCTION(copy, cuMemcpyDtoDAsync_v2, int(uint64_t, uint64_t, size_t, StreamObject*))              \
     FUNCTION(copy_to_host, cuMemcpyDtoHAsync_v2, int(void*, uint64_t, size_t, StreamObject*))         \
     FUNCTION(copy_to_device, cuMemcpyHtoDAsync_v2, int(uint64_t, const void*, size_t, StreamObject*)) \
     FUNCTION(set_bytes, cuMemsetD8Async, int(uint64_t, unsigned char, size_t, StreamObject*))         \

@@ -73,9 +73,8 @@ inline const DeviceProgram& program_of(int32_t number) {
     return code->program_list[number];
 }
 
-// The code of a program for a device of compute capability `device`: the closest that the library has, or else compiled now.
-inline DeviceImage image_for(int32_t program, int device, int most) {
-    const DeviceProgram& source = program_of(program);
+// The closest code that the library has of a program for a device of compute capability `device`; null where it has none.
+inline const PackedImage* closest_image(int32_t program, int device) {
     const DeviceCode& code = *device_code();
     const PackedImage* best = nullptr;
     for (size_t i = 0; i < code.images; ++i) {
@@ -84,8 +83,37 @@ inline DeviceImage image_for(int32_t program, int device, int most) {
         if (each.program != program || !architecture.runs_on(device)) continue;
         if (!best || architecture.is_better_than(Architecture(best->architecture))) best = &each;
     }
-    if (best) return DeviceImage::unpacked(std::string(best->data, best->size));
+    return best;
+}
+
+// The code of a program for a device of compute capability `device`: the closest that the library has, or else compiled now.
+inline DeviceImage image_for(int32_t program, int device, int most) {
+    const DeviceProgram& source = program_of(program);
+    if (const PackedImage* best = closest_image(program, device)) return DeviceImage::unpacked(std::string(best->data, best->size));
     return compile(source, functions_of(program), "sm_" + std::to_string(device), most);
+}
+
+// The compute capability of the device of the current context: 90 for 9.0.
+inline int capability_of(const Driver& at) {
+    int device = 0;
+    at.check(at.context_device(&device), "get the device");
+    return at.attribute(capability_major, device) * 10 + at.attribute(capability_minor, device);
+}
+
+// Loads code into the current context.
+inline ModuleObject* load_code(const Driver& at, const DeviceImage& image) {
+    // While a graph is captured, loading is permitted only in the relaxed mode.
+    int mode = capture_mode_relaxed;
+    at.check(at.exchange_capture_mode(&mode), "set the mode of capture");
+    ModuleObject* module = nullptr;
+    const int failure = at.load_module(&module, image.code.c_str());
+    at.check(at.exchange_capture_mode(&mode), "set the mode of capture");
+    if (failure != 0) {
+        throw std::runtime_error("CUDA could not load code for " + image.architecture + ": " + at.words_for(failure) +
+                                 ". The driver supports CUDA " + at.version_text() +
+                                 "; install a newer driver, or an NVRTC that is no newer than the driver");
+    }
+    return module;
 }
 
 class Modules {
@@ -148,21 +176,8 @@ class Modules {
     }
 
     static void load_module(const Driver& at, int32_t program, Loaded& loaded) {
-        int device = 0;
-        at.check(at.context_device(&device), "get the device");
-        const int capability = at.attribute(capability_major, device) * 10 + at.attribute(capability_minor, device);
-        DeviceImage image = image_for(program, capability, at.version / 1000);
-        // While a graph is captured, loading is permitted only in the relaxed mode.
-        int mode = capture_mode_relaxed;
-        at.check(at.exchange_capture_mode(&mode), "set the mode of capture");
-        ModuleObject* module = nullptr;
-        const int failure = at.load_module(&module, image.code.c_str());
-        at.check(at.exchange_capture_mode(&mode), "set the mode of capture");
-        if (failure != 0) {
-            throw std::runtime_error("CUDA could not load code for " + image.architecture + ": " + at.words_for(failure) +
-                                     ". The driver supports CUDA " + at.version_text() +
-                                     "; install a newer driver, or an NVRTC that is no newer than the driver");
-        }
+        DeviceImage image = image_for(program, capability_of(at), at.version / 1000);
+        ModuleObject* module = load_code(at, image);
         loaded.image = std::move(image);
         loaded.image.code.clear();
         loaded.module = module;
