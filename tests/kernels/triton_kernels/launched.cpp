@@ -16,7 +16,7 @@ void check_scratch(void** parameters, int place) {
 
 }  // namespace
 
-extern "C" void add_kernel(const unsigned* sizes, void** parameters) {
+extern "C" int add_kernel(const unsigned* sizes, void** parameters) {
     const float *x = at<const float*>(parameters, 0), *y = at<const float*>(parameters, 1);
     float* out = at<float*>(parameters, 2);
     const int32_t n = at<int32_t>(parameters, 3);
@@ -24,9 +24,10 @@ extern "C" void add_kernel(const unsigned* sizes, void** parameters) {
     for (int32_t i = 0; i < static_cast<int32_t>(sizes[0]) * 64; ++i) {
         if (i < n) out[i] = x[i] + y[i];
     }
+    return 0;
 }
 
-extern "C" void shift_kernel(const unsigned* sizes, void** parameters) {
+extern "C" int shift_kernel(const unsigned* sizes, void** parameters) {
     float* x = at<float*>(parameters, 0);
     const int32_t n = at<int32_t>(parameters, 1);
     const float by = at<float>(parameters, 2);
@@ -34,4 +35,5 @@ extern "C" void shift_kernel(const unsigned* sizes, void** parameters) {
     for (int32_t i = 0; i < static_cast<int32_t>(sizes[0]) * 64; ++i) {
         if (i < n) x[i] += by;
     }
+    return 0;
 }
