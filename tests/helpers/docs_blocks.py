@@ -4,7 +4,7 @@
 | --- | --- |
 | `python` | runs; where a block `text title="Output"` follows, that is what it prints |
 | `console` | each line that begins with `$ opbridge` runs, and prints the lines below it |
-| `python` that begins with `# name.py`, `cpp` with `// name.cpp` | is written to the folder that this runs in |
+| `python` that begins with `# name.py`, `cpp` with `// name.cpp` or `.cu` | is written to the folder where this runs |
 
 In what is printed, `...` stands for any text.
 
@@ -47,7 +47,7 @@ _FENCED = re.compile(
     r'^```(?P<kind>python|console)\n(?P<code>.*?)^```$(?:\n+```text title="Output"\n(?P<output>.*?)^```$)?',
     re.MULTILINE | re.DOTALL,
 )
-_FILE = re.compile(r"^```(?:cpp|python)\n(?://|#) (\w+\.(?:cpp|py))\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"^```(?:cpp|python)\n(?://|#) (\w+\.(?:cpp|cu|py))\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: Path) -> dict[int, Block]:
