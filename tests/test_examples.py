@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 
 import pytest
 from helpers.documents import DOCS, ROOT, load
@@ -77,15 +78,25 @@ SEEN = {
         "The 6 calls of Denoiser have 2 signatures, but a file can have only one: 'scale' is left out in calls",
         "the second group: 1 output agrees",
     ],
+    "triton_kernel": [
+        "triton::gate_kernel_",
+        "verified: ",
+        "model.onnx, model.kernels.so",
+        "equal to PyTorch's own operators",
+    ],
     "supported_operators": ["torchvision::deform_conv2d", "aten::cummax"],
 }
 NEEDS_TORCHVISION = {"deform_net", "symbolic_deform_conv2d"}
+WITH_TRITON = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install 'opbridge[triton]'"
+)
+MARKS = {**dict.fromkeys(NEEDS_TORCHVISION, pytest.mark.torchvision), "triton_kernel": WITH_TRITON}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.torchvision) if name in NEEDS_TORCHVISION else name for name in SEEN],
+    [pytest.param(name, marks=MARKS[name]) if name in MARKS else name for name in SEEN],
 )
 def test_example(name):
     done = run_script(EXAMPLES / f"{name}.py", folder=ROOT, COLUMNS="120")

@@ -132,6 +132,7 @@ def calls(tmp_path, monkeypatch):
             unverified="no kernel for mylib::foo" if calls.kernels else "",
             repairs=(),
             findings=None,
+            libraries=[],
             narrowed=None,
         )
 
