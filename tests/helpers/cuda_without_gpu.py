@@ -19,8 +19,8 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from opbridge.runtimes.placement import stand_in
-from opbridge.runtimes.placement.elf import taken
+from opbridge.runtimes import cuda_stand_in
+from opbridge.runtimes.cuda_stand_in.elf import taken
 
 __all__ = ["OnHost", "environment", "is_possible"]
 
@@ -45,7 +45,7 @@ def environment(folder: Path) -> dict[str, str]:
     Args:
         folder: Where the libraries are built.
     """
-    source = Path(stand_in.__file__).with_name("stand_in.cpp")
+    source = Path(cuda_stand_in.__file__).with_name("stand_in.cpp")
     own = set(_OWN.findall(source.read_text("utf-8")))
     runtime = {each for name in _CUDA for each in taken(_FOLDER / name).symbols if each.startswith(("cuda", "__cuda"))}
     driver = {each for each in taken(_FOLDER / "libcaffe2_nvrtc.so").symbols if re.match("cu[A-Z]", each)}

@@ -13,9 +13,11 @@ import pytest
 
 import opbridge
 from opbridge.errors import ModelFileError, UsageError
-from opbridge.runtimes.onnxruntime import cuda_provider
-from opbridge.runtimes.placement import asking, placement, stand_in
-from opbridge.runtimes.placement.elf import taken
+from opbridge.runtimes.cuda_stand_in import libraries
+from opbridge.runtimes.cuda_stand_in.elf import taken
+from opbridge.runtimes.onnxruntime import cuda_provider, kernel_table
+from opbridge.runtimes.onnxruntime.onnxruntime_private import kernel_definitions
+from opbridge.runtimes.placement import asking, placement
 from opbridge.verification import on_cuda
 from opbridge.verification.report import Verification
 
@@ -129,11 +131,11 @@ def test_libraries_in_the_place_of_cudas(monkeypatch: pytest.MonkeyPatch, tmp_pa
         check=True,
     )
     monkeypatch.setattr(onnxruntime, "__file__", str(tmp_path / "onnxruntime" / "__init__.py"))
-    stand_in._folder.cache_clear()
+    libraries._folder.cache_clear()
     try:
-        environment = stand_in.environment()
+        environment = libraries.environment("13.0")
     finally:
-        stand_in._folder.cache_clear()
+        libraries._folder.cache_clear()
     folder = Path(environment["LD_LIBRARY_PATH"].partition(":")[0])
     assert {"libcudart.so.1", "libcuda.so.1"} <= {each.name for each in folder.iterdir()}
     library = ctypes.CDLL(str(folder / "libcudart.so.1"))
@@ -153,7 +155,7 @@ class TestAsking:
         monkeypatch.setattr(cuda_provider, "obstacle", lambda device: "there is no driver")
         monkeypatch.setattr("sys.platform", "win32")
         with pytest.raises(UsageError, match="cannot be asked on this machine: without a GPU"):
-            asking.asked({"model": None})
+            asking.asked({"model": "m.onnx"})
 
     def test_a_missing_file_is_named(self) -> None:
         with pytest.raises(ModelFileError, match=r"nothing.onnx does not exist"):
@@ -180,6 +182,10 @@ class TestWithTheProvider:
             ModelFileError, match=r"^The model in memory uses the operator Sinh \(node 'n'\) with types"
         ):
             placement.placement(_model(text))
+
+    def test_kernels_are_listed_without_ending_the_process(self) -> None:
+        assert kernel_table.cpu_kernels()["Add"]
+        assert any(each.op_type == "Relu" for each in kernel_definitions("", cuda_provider.CUDA))
 
     def test_a_damaged_file(self, tmp_path: Path) -> None:
         (tmp_path / "m.onnx").write_bytes(b"nothing")

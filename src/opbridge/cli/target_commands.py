@@ -127,7 +127,7 @@ def _measured(name: str | None, options: Mapping[str, Any]) -> Answer:
 
     if name is None:
         raise UsageError(
-            "The name of the runtime to measure is missing. Expected openvino, web, mnn, ncnn or tensorrt-rtx."
+            "The name of the runtime to measure is missing. Expected openvino, web, mnn, ncnn, tensorrt-rtx or cuda."
         )
     if {"jobs", "ray"} <= options.keys():
         raise UsageError(

@@ -60,10 +60,16 @@ def print_target(console: Console, target: Target) -> None:
 def print_measured(console: Console, measured: Measured) -> None:
     """What was measured, what follows, and what does not."""
     counts = ", ".join(f"{name} {count}" for name, count in sorted(measured.counts.items(), key=lambda each: -each[1]))
+    if "kernels" in measured.counts:
+        lines = [
+            f"{measured.runtime} {measured.version}: {counts}; {measured.facts} facts",
+            f"Written: {measured.path}",
+        ]
+        return print_plain(console, "\n".join(lines))
     lines = [
         f"{measured.runtime} {measured.version}: {sum(measured.counts.values())} cases in {measured.seconds:.0f} s: "
         f"{counts}",
-        f"{len(measured.facts)} facts; {len(measured.unexplained)} failing cases are not explained by any fact:",
+        f"{measured.facts} facts; {len(measured.unexplained)} failing cases are not explained by any fact:",
         *(f"  {case}: {said}" for case, said in measured.unexplained.items()),
         f"Written: {measured.path}",
     ]

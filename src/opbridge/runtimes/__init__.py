@@ -6,6 +6,7 @@ worker          that process
 child, messages, tensors, ending    how the two processes talk and end
 arguments, described, limits        what a session says of its model, and what it may use
 onnxruntime, cuda, reference, openvino, web, browser, webgpu, mnn, ncnn, tensorrt_rtx    the rooms
+cuda_stand_in   libraries in the place of CUDA's, for onnxruntime-gpu without a GPU
 placement       which nodes of a model CUDA runs, and which the CPU, asked of ONNX Runtime without a GPU
 
 In: an ONNX file, or its content.

@@ -15,6 +15,7 @@ TARGETS = {
     "mnn": ("mnn", "MNN (ONNX converter)"),
     "ncnn": ("ncnn", "ncnn (pnnx converter)"),
     "tensorrt-rtx": ("tensorrt-rtx", "TensorRT-RTX (parser and builder)"),
+    "cuda": ("cuda", "ONNX Runtime with CUDA"),
 }
 """By the runtime, the name and the title of the target whose facts are measured on it."""
 
@@ -60,6 +61,7 @@ def combined(published: Mapping[str, Any] | None, found: Mapping[str, Any]) -> d
     3. What is published of that version, and says of an operator what a measurement showed to be wrong
        (`contradicted`), does not hold for that operator there; what was measured by other models than the tests does.
        An operator that was seen to run (`taken`) is one that the target has.
+    4. What is published of kinds that a measurement tells completely (`replaces`) does not hold for its version.
 
     Args:
         published: What is published; None: nothing.
@@ -78,6 +80,9 @@ def combined(published: Mapping[str, Any] | None, found: Mapping[str, Any]) -> d
     told = published.get("sources", {})
     own: list[dict[str, Any]] = []
     for each in published.get("fact", ()):
+        if each["kind"] in found.get("replaces", ()):
+            own += _before(dict(each), versions, version)
+            continue
         is_measured = str(told.get(each["source"], each["source"])).startswith("measured")
         own += _without(dict(each), versions, version, nearest, set() if is_measured else wrong)
     lists = [each for each in own if each["kind"] == "only" and _is_of(each, versions, version)]
@@ -87,6 +92,19 @@ def combined(published: Mapping[str, Any] | None, found: Mapping[str, Any]) -> d
     sources = {**published.get("sources", {}), **found.get("sources", {})}
     whole = {**published, "versions": versions, "sources": sources}
     return {**whole, "fact": [*own, *facts], "opsets": [*published.get("opsets", ()), *opsets]}
+
+
+def _before(fact: dict[str, Any], versions: list[str], version: str) -> list[dict[str, Any]]:
+    """A published fact for the versions before and after the measured one."""
+    if not _is_of(fact, versions, version):
+        return [fact]
+    at = versions.index(version)
+    parts = []
+    if at and _order(fact.get("since") or versions[0]) <= _order(versions[at - 1]):
+        parts.append({**fact, "until": versions[at - 1]})
+    if at + 1 < len(versions) and _order(fact.get("until") or versions[-1]) >= _order(versions[at + 1]):
+        parts.append({**fact, "since": versions[at + 1]})
+    return parts
 
 
 def _without(

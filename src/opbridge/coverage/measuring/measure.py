@@ -16,8 +16,8 @@ import onnx
 import onnx_ir as ir
 
 from opbridge.coverage.engine.running import Progress, done, processes
-from opbridge.coverage.measuring import cases
-from opbridge.coverage.measuring.learning import Example, Learnt, examples_of, learn, outer_examples
+from opbridge.coverage.measuring import cases, kernel_lists
+from opbridge.coverage.measuring.learning import Example, examples_of, learn, outer_examples
 from opbridge.coverage.measuring.work import NEARLY, RIGHT, CaseTask, CaseVerdict, CaseWork
 from opbridge.coverage.measuring.writing import written
 from opbridge.errors import OpbridgeError, SaveError, UsageError
@@ -56,7 +56,7 @@ class Measured:
         version: Its version.
         path: The file of facts that was written.
         counts: How many cases had each outcome.
-        facts: The facts that were learnt.
+        facts: How many facts were learnt.
         unexplained: The cases that fail and that no fact tells of, each with what the runtime said.
         seconds: How long it took.
     """
@@ -65,7 +65,7 @@ class Measured:
     version: str
     path: Path
     counts: Mapping[str, int]
-    facts: Sequence[Learnt]
+    facts: int
     unexplained: Mapping[str, str]
     seconds: float
 
@@ -77,7 +77,7 @@ class Measured:
             "version": self.version,
             "path": str(self.path),
             "counts": dict(self.counts),
-            "facts": len(self.facts),
+            "facts": self.facts,
             "unexplained": dict(self.unexplained),
             "seconds": self.seconds,
         }
@@ -94,7 +94,7 @@ def measure(
     """Runs ONNX's node tests and forms of them on an installed runtime, and writes the facts that follow.
 
     Args:
-        name: The target, or its runtime: "openvino", "web", "mnn", "ncnn", "tensorrt-rtx".
+        name: The target, or its runtime: "openvino", "web", "mnn", "ncnn", "tensorrt-rtx", "cuda".
         output: The file to write; None: the one that lint reads, in the installed package.
         jobs: How many processes.
         ray: The address of a Ray cluster to use instead.
@@ -109,6 +109,10 @@ def measure(
     runtime = known.installed(name)
     path = output or path_of(name)
     _write(path, None)
+    if name in kernel_lists.LISTED:
+        text, listed, count, took = kernel_lists.measured(name)
+        _write(path, text)
+        return Measured(name, runtime.version(), path, listed, count, {}, took)
     options: dict[str, Any] = {"jobs": jobs, "ray": ray, "progress": progress}
     verdicts, seconds = tried(name, list(cases.forms()), path=path, **options)
     for choose in (_alone, _on_other_values):
@@ -144,7 +148,7 @@ def measure(
         runtime.version(),
         path,
         counts,
-        facts,
+        len(facts),
         {case: said[case] for case in failing if case not in explained},
         seconds,
     )

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from opbridge.coverage.measuring.learning import Learnt
 
-__all__ = ["written"]
+__all__ = ["listed", "written"]
 
 _WIDTH = 118
 _LONGEST_NOTE = 160
@@ -52,7 +52,7 @@ def written(
         f"name = {json.dumps(name)}",
         f"title = {json.dumps(title)}",
         f"versions = [{json.dumps(short)}]",
-        f"taken = {_listed(taken)}",
+        f"taken = {listed(taken)}",
         "",
         "[sources]",
         f'"measured" = {json.dumps(source)}',
@@ -60,26 +60,26 @@ def written(
     if newest is not None:
         lines += ["", "[[opsets]]", "oldest = 1", f"newest = {newest}", 'source = "measured"']
     for kind, operators in contradicted.items():
-        lines += ["", "[[contradicted]]", f"kind = {json.dumps(kind)}", f"operators = {_listed(operators)}"]
+        lines += ["", "[[contradicted]]", f"kind = {json.dumps(kind)}", f"operators = {listed(operators)}"]
     for kind in kinds:
         lines += ["", "[[fact]]", *_begun(kind, severity)]
     never = [each for each in facts if not each.form and each.certain and not each.small]
     missing = sorted(each.operator for each in never if _is_refused(each, said))
     if missing:
-        lines += ["", "[[fact]]", *_begun("missing", severity), f"operators = {_listed(missing)}"]
+        lines += ["", "[[fact]]", *_begun("missing", severity), f"operators = {listed(missing)}"]
     for operator, note in sorted((each.operator, _note(each, said)) for each in never if not _is_refused(each, said)):
-        lines += ["", "[[fact]]", *_begun("partly", severity), f"operators = {_listed([operator])}"]
+        lines += ["", "[[fact]]", *_begun("partly", severity), f"operators = {listed([operator])}"]
         lines += [f"note = {json.dumps(note, ensure_ascii=False)}"]
     for operator, note in sorted(
         (each.operator, _note(each, said)) for each in facts if not each.form and (each.small or not each.certain)
     ):
         lines += ["", "[[fact]]", *_begun("partly", "warning")]
-        lines += [f"operators = {_listed([operator])}", f"note = {json.dumps(note, ensure_ascii=False)}"]
+        lines += [f"operators = {listed([operator])}", f"note = {json.dumps(note, ensure_ascii=False)}"]
     for doubtful in (False, True):
         chosen = [each for each in facts if each.form and (each.small or not each.certain) == doubtful]
         for form, operators, note in _grouped(chosen, said):
             lines += ["", "[[fact]]", *_begun("form", "warning" if doubtful else severity)]
-            lines += [f"operators = {_listed(operators)}", f"form = {_listed(form)}"]
+            lines += [f"operators = {listed(operators)}", f"form = {listed(form)}"]
             lines += [f"note = {json.dumps(note, ensure_ascii=False)}"]
     return "\n".join(lines) + "\n"
 
@@ -128,7 +128,7 @@ def _note(fact: Learnt, said: Mapping[str, str]) -> str:
     return f"{how}{often}{some}{f' ({shown})' if shown else ''}."
 
 
-def _listed(values: Sequence[str]) -> str:
+def listed(values: Sequence[str]) -> str:
     """A list as TOML has it, over several lines where it is long."""
     parts = [json.dumps(each, ensure_ascii=False) for each in values]
     whole = f"[{', '.join(parts)}]"

@@ -13,6 +13,7 @@ from typing import Any
 import onnxruntime
 
 from opbridge.errors import UsageError
+from opbridge.runtimes.cuda_stand_in.libraries import LIBRARIES_GIVEN
 from opbridge.runtimes.onnxruntime import cuda_driver
 from opbridge.runtimes.onnxruntime.kernel_table import CPU
 from opbridge.runtimes.onnxruntime.onnxruntime_private import cuda_version
@@ -20,7 +21,6 @@ from opbridge.runtimes.onnxruntime.onnxruntime_private import cuda_version
 __all__ = [
     "CUDA",
     "INSTALL",
-    "LIBRARIES_GIVEN",
     "check_opened",
     "explained",
     "has_provider",
@@ -36,9 +36,6 @@ CUDA = "CUDAExecutionProvider"
 
 INSTALL = "pip uninstall -y onnxruntime && pip install 'onnxruntime-gpu[cuda,cudnn]'"
 """Both packages have the same files, so that one has to go."""
-
-LIBRARIES_GIVEN = "OPBRIDGE_CUDA_LIBRARIES_GIVEN"
-"""The environment variable of processes that find CUDA's libraries by LD_LIBRARY_PATH, and in no package."""
 
 # On this the results of a float32 model depend: by default, products and convolutions are rounded to TF32's 10 bits.
 _IN_FLOAT32 = {"use_tf32": "0"}

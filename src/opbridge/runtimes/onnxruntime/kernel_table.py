@@ -22,6 +22,7 @@ __all__ = [
     "has_schema",
     "lacks_kernel",
     "newest_opset",
+    "opsets_of",
     "schema_versions",
 ]
 
@@ -95,6 +96,20 @@ def _lacks_kernel(op_type: str, opset: int, types: tuple[tuple[str, str], ...]) 
 def _kernels(op_type: str, opset: int) -> tuple[Kernel, ...]:
     """The CPU kernels that run an operator in models of an opset."""
     return tuple(kernel for kernel in cpu_kernels().get(op_type, ()) if kernel.since <= opset <= kernel.until)
+
+
+def opsets_of(domain: str, op_type: str, since: int, until: int) -> tuple[int, int] | None:
+    """The first and the last opset whose nodes a kernel runs; None where there is none.
+
+    Args:
+        domain: The operator's domain.
+        op_type: The operator.
+        since: The first version of the registration.
+        until: The last one, or an open end.
+    """
+    schemas = schema_versions(domain)
+    newest = max((versions[-1] for versions in schemas.values()), default=1)
+    return _opsets(since, until, schemas.get(op_type, [since] if domain else []), newest)
 
 
 def _opsets(since: int, until: int, versions: list[int], newest: int) -> tuple[int, int] | None:

@@ -5,13 +5,25 @@ Checked on onnxruntime 1.23.2, 1.31.1 and 1.32.0.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import functools
 import importlib
-from collections.abc import Iterator, Mapping
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as _native
+
+from opbridge.errors import BuildError, RunError
+from opbridge.kernels.cache import cache_folder, fingerprint
+from opbridge.runtimes.cuda_stand_in import libraries
 
 __all__ = ["ERRORS", "OPEN_END", "KernelDefinition", "cuda_version", "kernel_definitions", "never_free"]
 __all__ += ["schema_arguments", "schema_versions"]
@@ -42,10 +54,79 @@ class KernelDefinition(NamedTuple):
 
 def kernel_definitions(domain: str, provider: str) -> Iterator[KernelDefinition]:
     """The kernels that an execution provider registers for a domain ("" for the standard operators)."""
-    for definition in _native.get_all_opkernel_def():
-        if definition.domain == domain and definition.provider == provider:
-            types = {variable: frozenset(names) for variable, names in definition.type_constraints.items()}
-            yield KernelDefinition(definition.op_name, definition.version_range, types)
+    for own_domain, own_provider, op_type, versions, types in _definitions():
+        if own_domain == domain and own_provider == provider:
+            named = {variable: frozenset(names) for variable, names in types.items()}
+            yield KernelDefinition(op_type, (versions[0], versions[1]), named)
+
+
+_Definition = tuple[str, str, str, Sequence[int], Mapping[str, Sequence[str]]]
+
+_LISTING = """
+import json
+from onnxruntime.capi import onnxruntime_pybind11_state as native
+found = [
+    (one.domain, one.provider, one.op_name, list(one.version_range),
+     {name: sorted(types) for name, types in one.type_constraints.items()})
+    for one in native.get_all_opkernel_def()
+]
+"""
+
+
+@functools.cache
+def _definitions() -> list[_Definition]:
+    """All kernels. Of a build with CUDA they are read in another process, once for the package.
+
+    To list them, ONNX Runtime makes all execution providers that it is built with, and ends the process where the
+    libraries of one are missing, as TensorRT's mostly are.
+
+    Raises:
+        RunError: They cannot be read.
+    """
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        return [
+            (one.domain, one.provider, one.op_name, one.version_range, one.type_constraints)
+            for one in _native.get_all_opkernel_def()
+        ]
+    native = Path(_native.__file__)
+    stamp = native.stat()
+    first = fingerprint([str(native), str(stamp.st_size), str(stamp.st_mtime_ns)])
+    kept = cache_folder() / "kernel_lists" / f"{first}.json"
+    try:
+        found: list[_Definition] = json.loads(kept.read_text())
+    except (OSError, ValueError):
+        found = _asked()
+        with contextlib.suppress(OSError):
+            kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            written = kept.with_suffix(f".{os.getpid()}")
+            written.write_text(json.dumps(found))
+            os.replace(written, kept)
+    return found
+
+
+def _asked() -> list[_Definition]:
+    """All kernels, as another process says.
+
+    Raises:
+        RunError: It ends.
+    """
+    environment = dict(os.environ)
+    if not libraries.problem():
+        with contextlib.suppress(BuildError):  # without a compiler, all is there only if TensorRT is installed
+            environment = libraries.environment(cuda_version())
+    with tempfile.TemporaryDirectory(prefix="opbridge-kernels-") as folder:
+        answer = Path(folder) / "kernels.json"
+        code = f"{_LISTING}\nopen({str(answer)!r}, 'w').write(json.dumps(found))"
+        environment["PYTHONPATH"] = os.pathsep.join(each or os.getcwd() for each in sys.path)
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False)
+        if not answer.exists():
+            raise RunError(
+                f"The kernels of the installed onnxruntime-gpu cannot be listed (status {done.returncode}): a library "
+                "of CUDA or TensorRT is missing. Install g++, with which they are listed without these, or the package "
+                "onnxruntime instead of onnxruntime-gpu."
+            )
+        found: list[_Definition] = json.loads(answer.read_text())
+        return found
 
 
 def schema_versions() -> dict[str, dict[str, list[int]]]:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from opbridge.errors import BuildError, ModelFileError, OpbridgeError, RunError, UsageError
+from opbridge.runtimes.cuda_stand_in import libraries
 from opbridge.runtimes.onnxruntime import cuda_provider
-from opbridge.runtimes.placement import stand_in
+from opbridge.runtimes.onnxruntime.onnxruntime_private import cuda_version
 
 __all__ = ["asked"]
 
@@ -65,10 +66,10 @@ def _environment(device: int) -> tuple[dict[str, str], int]:
     Raises:
         UsageError: There is no GPU, and nothing can be in its place.
     """
-    why = stand_in.problem()
+    why = libraries.problem()
     if not why:
         try:
-            return stand_in.environment(), 0
+            return libraries.environment(cuda_version()), 0
         except BuildError as error:
             why = str(error).rstrip(".")
     if cuda_provider.obstacle(device):

@@ -13,7 +13,7 @@ import onnx
 import onnxruntime
 
 from opbridge.errors import OpbridgeError
-from opbridge.runtimes.onnxruntime import cuda_provider, onnxruntime_private
+from opbridge.runtimes.onnxruntime import cuda_provider
 from opbridge.runtimes.onnxruntime.kernel_table import LOG_NOTHING
 from opbridge.runtimes.onnxruntime.loading import FLOAT_PRODUCTS, session
 
@@ -27,7 +27,7 @@ def main() -> None:
     request, answer = map(Path, sys.argv[1:])
     asked = json.loads(request.read_text())
     try:
-        found = _kernels() if asked["model"] is None else _placed(asked)
+        found = _placed(asked)
     except OpbridgeError as error:
         found = {"error": type(error).__name__, "message": str(error)}
     answer.write_text(json.dumps(found))
@@ -77,15 +77,3 @@ def _copies(graph: Any) -> Iterator[list[str]]:
         for attribute in node.attribute:
             for body in (attribute.g, *attribute.graphs):
                 yield from _copies(body)
-
-
-def _kernels() -> dict[str, Any]:
-    """All kernels of the provider: the domain, the operator, the versions, the types by type variable."""
-    domains = sorted({*onnxruntime_private.schema_versions(), ""})
-    return {
-        "kernels": [
-            [domain, each.op_type, *each.versions, {name: sorted(types) for name, types in each.types.items()}]
-            for domain in domains
-            for each in onnxruntime_private.kernel_definitions(domain, cuda_provider.CUDA)
-        ]
-    }

@@ -15,11 +15,12 @@ from opbridge.errors import BuildError
 from opbridge.kernels.build import build_parts
 from opbridge.kernels.cache import cache_folder, fingerprint
 from opbridge.kernels.compiler import Settings
-from opbridge.runtimes.onnxruntime.cuda_provider import LIBRARIES_GIVEN
-from opbridge.runtimes.onnxruntime.onnxruntime_private import cuda_version
-from opbridge.runtimes.placement.elf import taken
+from opbridge.runtimes.cuda_stand_in.elf import taken
 
-__all__ = ["environment", "problem"]
+__all__ = ["LIBRARIES_GIVEN", "environment", "problem"]
+
+LIBRARIES_GIVEN = "OPBRIDGE_CUDA_LIBRARIES_GIVEN"
+"""The environment variable of processes that find CUDA's libraries by LD_LIBRARY_PATH, and in no package."""
 
 _SOURCE = Path(__file__).with_name("stand_in.cpp")
 _OWN = re.compile(r"EXPORTED [^(]*?\b(\w+)\(")
@@ -36,13 +37,16 @@ def problem() -> str:
     return ""
 
 
-def environment() -> dict[str, str]:
+def environment(cuda_version: str) -> dict[str, str]:
     """The environment of a process that finds these libraries before CUDA's.
+
+    Args:
+        cuda_version: The version of CUDA that onnxruntime-gpu is compiled for, "13.0".
 
     Raises:
         BuildError: They cannot be built.
     """
-    folder = str(_folder())
+    folder = str(_folder(cuda_version))
     others = os.environ.get("LD_LIBRARY_PATH", "")
     return {
         **os.environ,
@@ -53,14 +57,14 @@ def environment() -> dict[str, str]:
 
 
 @functools.cache
-def _folder() -> Path:
+def _folder(cuda_version: str) -> Path:
     """The folder with the libraries by their names; all are one."""
     providers = sorted((Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime_providers_*.so"))
     found = [taken(each) for each in providers]
     libraries = {each for one in found for each in one.libraries if _LIBRARIES.fullmatch(each)} | {"libcuda.so.1"}
     symbols = {each for one in found for each in one.symbols if _SYMBOLS.fullmatch(each)}
     own = set(_OWN.findall(_SOURCE.read_text("utf-8")))
-    number, _, minor = (cuda_version() or "13.0").partition(".")
+    number, _, minor = (cuda_version or "13.0").partition(".")
     text = "\n".join(
         [
             f"#define OPBRIDGE_CUDA_VERSION {int(number) * 1000 + int(minor.partition('.')[0] or 0) * 10}",
