@@ -77,7 +77,7 @@ def test_handlers_and_what_they_call_are_left_out(handler):
     finally:
         signal.signal(signal.SIGUSR1, kept)
         gc.callbacks.remove(handler)
-    assert called[:2] == ["_traced", "_traced"] and not {"_untraced", "_handle", "__call__"} & set(called)
+    assert called.count("_traced") == 2 and not {"_untraced", "_handle", "__call__"} & set(called)
 
 
 def test_a_handler_that_raises_ends_its_pause():

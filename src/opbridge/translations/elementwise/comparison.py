@@ -272,7 +272,17 @@ def clamp_max(self, max):
 @builtin("aten::threshold")
 def threshold(self, threshold, value):
     """threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"""
+    if self.dtype in (ir.DataType.FLOAT16, ir.DataType.BFLOAT16) and isinstance(threshold, (int, float)):
+        threshold = _rounded_down(threshold, self.dtype)
     return op.Where(op.LessOrEqual(self, cast_like(threshold, self)), cast_like(value, self), self)
+
+
+def _rounded_down(number: float, dtype: ir.DataType) -> float:
+    """The largest number of a dtype of 16 bits that is at most this one: PyTorch compares such tensors as float32."""
+    exact = np.float32(number)
+    rounded = exact.astype(dtype.numpy())
+    below = np.nextafter(rounded, np.asarray(-np.inf, dtype.numpy())) if rounded.astype(np.float32) > exact else rounded
+    return float(below)
 
 
 # Choices

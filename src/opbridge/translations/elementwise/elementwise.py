@@ -235,6 +235,7 @@ def log10(self):
 
 
 @builtin("aten::logit", "aten::special_logit")
+@computed_in_float32
 def logit(self, eps=None):
     """logit(Tensor self, float? eps=None) -> Tensor"""
     x = self
