@@ -10,4 +10,5 @@ May import: translations, nodes, onnx, graph, base.
 | adapter | what connects the kernels of a library with PyTorch and with ONNX Runtime |
 | builtin | the kernels that come with opbridge, and their gradients |
 | aten | the kernel that calls libtorch, for the route `aten` |
+| triton | Triton kernels that a model launches, and the libraries with their code |
 """
