@@ -12,4 +12,5 @@ May import: translations, nodes, onnx, graph, base.
 | aten | the kernel that calls libtorch, for the route `aten` |
 | openvino | kernels as custom operations of OpenVINO |
 | tensorrt | kernels as plug-ins of TensorRT |
+| triton | Triton kernels that a model launches, and the libraries with their code |
 """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -59,7 +61,9 @@ def build_library(kernels: Sequence[Specialization], architectures: Sequence[str
     for name, text in texts.items():
         path = folder / name
         if not path.exists() or path.read_text() != text:
-            path.write_text(text)
+            beside = path.with_name(f"{name}.{secrets.token_hex(4)}")  # another process may be reading it
+            beside.write_text(text)
+            os.replace(beside, path)
     return build_parts([folder / name for name in texts], (*ADAPTER, _ADAPTER))
 
 

@@ -56,7 +56,7 @@ def interpret(
     """Runs a kernel in Triton's interpreter.
 
     Args:
-        source: The kernel's file; see `standalone_source`.
+        source: The kernel's file; see `opbridge.kernels.triton.standalone`.
         name: The kernel's name, for messages.
         grid: The numbers of blocks.
         memory: Blocks of memory.
