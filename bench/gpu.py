@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import gpu_models
 import onnx
 import torch
 from results import table, write_section
@@ -56,7 +57,9 @@ def main() -> int:
         table(["operator and size", "opbridge, ms", "PyTorch, ms", "ratio"], rows),
     ]
     write_section("gpu", "Kernels on a CUDA device", "\n\n".join([*said, *wrong]))
-    return int(bool(wrong))
+    models, wrong_models = gpu_models.report()
+    write_section("gpu-models", "Models on a CUDA device", "\n\n".join([models, *wrong_models]))
+    return int(bool(wrong or wrong_models))
 
 
 def difference(name: str, found: torch.Tensor, expected: torch.Tensor) -> str:

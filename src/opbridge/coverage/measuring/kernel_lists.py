@@ -167,7 +167,7 @@ def _types(found: Sequence[Listed]) -> Iterator[dict[str, Any]]:
         schema = _schema(op_type, onnx.defs.onnx_opset_version())
         if schema is None:
             continue
-        named = next(
+        named: Sequence[str] = next(
             (each.allowed_type_strs for each in schema.type_constraints if each.type_param_str == variable), []
         )
         allowed = {_type(each) for each in named if each.startswith("tensor(")}
