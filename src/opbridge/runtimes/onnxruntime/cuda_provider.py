@@ -138,8 +138,8 @@ def explained(message: str) -> str:
         )
     if found := _FAILURE.search(message):
         return (
-            f"A library of CUDA failed on the GPU ({found[0]}). Check with nvidia-smi that the GPU is free and the driver "
-            "works, or run the model on the CPU."
+            f"A library of CUDA failed on the GPU ({found[0]}). Check with nvidia-smi that the GPU is free and the "
+            "driver works, or run the model on the CPU."
         )
     return ""
 
