@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import gpu_models
 import onnx
 import torch
 from gpu_tensorrt import check_plugins
@@ -60,7 +61,9 @@ def main() -> int:
         table(["operator and size", "opbridge, ms", "PyTorch, ms", "ratio"], rows),
     ]
     write_section("gpu", "Kernels on a CUDA device", "\n\n".join([*said, *wrong, *wrong_plugins]))
-    return int(bool(wrong or wrong_plugins))
+    models, wrong_models = gpu_models.report()
+    write_section("gpu-models", "Models on a CUDA device", "\n\n".join([models, *wrong_models]))
+    return int(bool(wrong or wrong_plugins or wrong_models))
 
 
 def difference(name: str, found: torch.Tensor, expected: torch.Tensor) -> str:

@@ -138,6 +138,10 @@ class TestErrors:
             ("CUDA failure 2: out of memory ; GPU=0", "The memory of the GPU is not enough."),
             ("CUDA failure 700: an illegal memory access was encountered", "where the next run starts a new process"),
             ("no kernel image is available for execution on the device", "no code for the architecture"),
+            (
+                "CUBLAS failure 1: the library was not initialized ; GPU=0",
+                "(CUBLAS failure 1: the library was not initiali",
+            ),
             ("Invalid rank for input: x", ""),
         ],
     )

@@ -46,7 +46,8 @@ def targets(
         ),
     ] = None,
     measured: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="With measure: openvino, web, mnn, ncnn or tensorrt-rtx.")
+        str | None,
+        typer.Argument(metavar="[NAME]", help="With measure: openvino, web, mnn, ncnn, tensorrt-rtx or cuda."),
     ] = None,
     jobs: Annotated[
         int | None,
@@ -71,7 +72,7 @@ def targets(
     """List the supported targets, or the facts of one target with their sources.
 
     'opbridge targets measure NAME' runs ONNX's node tests, also with other types and opset versions, on the installed
-    runtime, and writes the resulting facts.
+    runtime, and writes the resulting facts. For cuda it reads the kernels that the runtime registers.
     """
     require("files")
     from opbridge import targets as known

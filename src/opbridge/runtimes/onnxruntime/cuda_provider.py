@@ -45,6 +45,7 @@ _MEMORY = re.compile(
     r"|CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED",
     re.I,
 )
+_FAILURE = re.compile(r"(?:CUDA|CUBLAS|CUDNN|CURAND|CUFFT) failure \d+: [^;\n]*[^;\s]")
 _ARCHITECTURE = re.compile(r"no kernel image is available|CUDA failure 209\b")
 _ENDED = re.compile(r"CUDA (?:failure|error) (?P<number>7[01]\d)\b|illegal memory access|unspecified launch failure")
 
@@ -134,6 +135,11 @@ def explained(message: str) -> str:
         return (
             "A kernel failed on the GPU, after which CUDA refuses all work of the process. Correct the inputs, and run "
             "the model with isolated=True, where the next run starts a new process."
+        )
+    if found := _FAILURE.search(message):
+        return (
+            f"A library of CUDA failed on the GPU ({found[0]}). Check with nvidia-smi that the GPU is free and the "
+            "driver works, or run the model on the CPU."
         )
     return ""
 
