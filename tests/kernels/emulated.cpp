@@ -3,6 +3,8 @@
 #include <opbridge/device/emulation.h>
 #include <opbridge/device.h>
 
+#include "../../src/opbridge/kernels/builtin/device/indices.h"
+
 #include <cstdio>
 #include <numeric>
 
@@ -48,6 +50,17 @@ int main(int, char** arguments) try {
     } else if (chosen == "outside") {
         std::unique_ptr<float[]> memory(new float[8]);
         emulation::launch({1}, {8}, 0, [&] { outside(memory.get()); });
+    } else if (chosen == "large") {
+        // A tensor of 2^34 elements, which nobody reads: the index of one beyond 2^31, and its number.
+        const int64_t sizes[] = {4, 1 << 16, 1 << 16};
+        const detail::ViewArgument<const float, 3> argument(nullptr, sizes, 3);
+        const View<const float, 3> view(argument, false);
+        const auto at = view.index((int64_t{3} << 32) + (int64_t{5} << 16) + 7);
+        int64_t number = (int64_t{3} << 32) + 9;
+        const int64_t last = device::take_index(number, 1 << 16), middle = device::take_index(number, 1 << 16);
+        std::printf("%lld %lld %lld, %lld %lld %lld\n", static_cast<long long>(at[0]), static_cast<long long>(at[1]),
+                    static_cast<long long>(at[2]), static_cast<long long>(number), static_cast<long long>(middle),
+                    static_cast<long long>(last));
     } else if (chosen == "atomics") {
         double total = 0;
         int largest = 0;

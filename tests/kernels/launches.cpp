@@ -131,6 +131,7 @@ OPBRIDGE_CPU_CUDA_KERNEL("launchtest::softmax(Tensor x) -> Tensor", softmax_on_c
 OPBRIDGE_KERNELS("launchtest::histogram(Tensor x, float low, float high) -> Tensor", histogram_shape,
                  cpu_cuda<histogram_on_cpu, histogram_on_cuda>);
 OPBRIDGE_KERNELS("launchtest::positive(Tensor x) -> Tensor", positive_shape, cpu_cuda<positive_on_cpu, positive_on_cuda>);
+OPBRIDGE_ELEMENT_KERNEL("launchtest::pick(Tensor x, Tensor index) -> Tensor", pick, take_shape, types<float>);
 OPBRIDGE_CPU_CUDA_KERNEL("launchtest::take(Tensor x, Tensor index) -> Tensor", take_on_cpu, take_on_cuda, take_shape, types<float, Half>);
 OPBRIDGE_CPU_CUDA_KERNEL("launchtest::repeat(Tensor x, Tensor times) -> Tensor", repeat_on_cpu, repeat_on_cuda, repeat_shape,
                          types<float, double>);

@@ -152,8 +152,9 @@ def test_a_debug_build_names_an_index_out_of_bounds(cuda, monkeypatch):
     x, index = torch.arange(4.0), torch.tensor([3, 0, 1])
     assert torch.equal(ops.take(x, index), x[index])
     for wrong in (4, -1, 2**40):
-        with pytest.raises(RuntimeError, match=f"launchtest::take: element {wrong} of a tensor with 4 elements"):
-            ops.take(x, torch.tensor([1, wrong, 2]))
+        for name in ("take", "pick"):  # an Array of a kernel, and a View of a function of an element
+            with pytest.raises(RuntimeError, match=f"launchtest::{name}: element {wrong} of a tensor with 4 elements"):
+                getattr(ops, name)(x, torch.tensor([1, wrong, 2]))
     assert torch.equal(ops.take(x, index), x[index])  # the device goes on
     cuda.record()
     monkeypatch.setenv("FAKE_CUDA_CAPTURING", "1")  # nothing waits for a stream that is captured

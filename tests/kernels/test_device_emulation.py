@@ -39,6 +39,10 @@ def test_atomic_operations_and_indices(emulated):
     assert run(emulated[0], "atomics") == (0, "32 113\n")
 
 
+def test_numbers_of_elements_beyond_31_bits(emulated):
+    assert run(emulated[0], "large") == (0, "3 5 7, 3 0 9\n")
+
+
 def test_a_function_of_an_element_with_a_broadcast_input(emulated):
     assert run(emulated[0], "elements") == (0, "right\n")
 

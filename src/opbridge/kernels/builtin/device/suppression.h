@@ -36,7 +36,7 @@ struct Suppressed {
 };
 
 // Suppresses boxes of which there are `count`, again and again.
-class Suppression {
+class OPBRIDGE_HIDDEN Suppression {
   public:
     Suppression(Context& context, int64_t count) : context_(context), count_(count) {
         order_ = context.scratch<int64_t>(3 * count);
