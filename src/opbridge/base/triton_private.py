@@ -2,7 +2,7 @@
 
 Nothing here imports triton before a kernel of it is at hand.
 
-Checked on triton 3.9.0.
+Checked on triton 3.8.0 and 3.9.0.
 """
 
 from __future__ import annotations
