@@ -89,6 +89,7 @@ def program(plan, tmp_path, monkeypatch):
         verification=verification(comparison()),
         timings=timings,
         kernels=[],
+        libraries=[],
         unverified="",
         repairs=(),
         findings=None,

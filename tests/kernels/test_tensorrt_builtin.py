@@ -19,6 +19,7 @@ from opbridge.kernels.compiler import Settings
 from opbridge.kernels.shipped import sources
 
 pytestmark = [
+    pytest.mark.thorough,  # test_tensorrt_plugins.py asks the same of small kernels
     pytest.mark.slow,
     pytest.mark.skipif(
         sys.platform != "linux", reason="the stand-ins for TensorRT and libcuda are built as Linux libraries"

@@ -229,7 +229,7 @@ EAGER = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", one_in(2, TORCHAO))
+@pytest.mark.parametrize("name", one_in(3, TORCHAO))
 def test_torchao(name, tmp_path):
     pytest.importorskip("torchao", reason="it quantises these models")
     _check(*TORCHAO[name], tmp_path)

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from helpers.rows import one_in
 from helpers.scripts import run_script
 from helpers.sweeps import Interrupted
 
@@ -151,7 +152,7 @@ def test_a_sweep_of_a_shard():
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", one_in(2, (signal.SIGTERM, signal.SIGKILL)))
 def test_workers_end_with_a_sweep_that_is_killed(tmp_path, number):
     script, sweep, worker = (tmp_path / name for name in ("sweep.py", "sweep", "worker"))
     script.write_text(
