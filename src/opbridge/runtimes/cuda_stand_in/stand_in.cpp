@@ -8,6 +8,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#ifndef OPBRIDGE_CUDA_VERSION
+#define OPBRIDGE_CUDA_VERSION 13000
+#endif
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
 namespace {
@@ -86,9 +89,7 @@ EXPORTED int cudaFreeAsync(void* pointer, void*) { return std::free(pointer), 0;
 EXPORTED int cudaFreeHost(void* pointer) { return std::free(pointer), 0; }
 EXPORTED int cudaMemGetInfo(size_t* free, size_t* total) { return *free = *total = kMemory, 0; }
 EXPORTED int cudaMemcpy(void* into, const void* from, size_t size, int) { return std::memmove(into, from, size), 0; }
-EXPORTED int cudaMemcpyAsync(void* into, const void* from, size_t size, int, void*) {
-    return std::memmove(into, from, size), 0;
-}
+EXPORTED int cudaMemcpyAsync(void* into, const void* from, size_t size, int, void*) { return std::memmove(into, from, size), 0; }
 EXPORTED int cudaMemset(void* into, int value, size_t size) { return std::memset(into, value, size), 0; }
 EXPORTED int cudaMemsetAsync(void* into, int value, size_t size, void*) { return std::memset(into, value, size), 0; }
 EXPORTED int cudaPointerGetAttributes(void* attributes, const void*) { return std::memset(attributes, 0, 32), 0; }
