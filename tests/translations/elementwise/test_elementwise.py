@@ -212,6 +212,15 @@ def test_every_number_of_half_precision() -> None:
             )
 
 
+@pytest.mark.parametrize("number", [0.3, -0.7, 7.5])
+def test_a_remainder_of_half_precision_is_that_by_the_rounded_number(number: float) -> None:
+    x = torch.arange(2**16, dtype=torch.int32).to(torch.int16).view(torch.float16)
+    for model in (lambda x: torch.fmod(x, number), lambda x: x % number):
+        session = opbridge.export(model, (x,), verify=False).session()
+        (found,) = exchange.run(session, {session.get_inputs()[0].name: x})
+        torch.testing.assert_close(found, model(x), rtol=0, atol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8, torch.uint8], ids=str)
 def test_integer(dtype: torch.dtype) -> None:
     value = torch.tensor([0, 1, 2, 3, 7, 40, 100] if dtype == torch.uint8 else [0, 1, -1, 2, -3, 7, 100], dtype=dtype)

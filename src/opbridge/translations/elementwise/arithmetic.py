@@ -184,7 +184,7 @@ def _floor_divide_floats(x: Any, y: Any) -> Any:
 @builtin("aten::remainder.Tensor", "aten::remainder.Scalar", "aten::remainder.Scalar_Tensor")
 def remainder(self, other):
     """remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
-    x, y = _operands(self, other)
+    x, y = promote(self, other)  # a number is rounded to 16 bits first, as in torch
     if not is_float(x):
         return op.Mod(x, y)
     if x.dtype in HALVES:
@@ -201,8 +201,7 @@ def remainder(self, other):
 @builtin("aten::fmod.Tensor", "aten::fmod.Scalar")
 def fmod(self, other):
     """fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
-    x, y = _operands(self, other)
-    return _as_promoted(op.Mod(x, y, fmod=1), self, other)
+    return op.Mod(*promote(self, other), fmod=1)
 
 
 # Powers
