@@ -1,8 +1,9 @@
+"""A model written to a file: what is in it, beyond what one file can hold, and whole or not at all."""
+
 from __future__ import annotations
 
 import os
 import re
-import stat
 import subprocess
 import sys
 import textwrap
@@ -14,64 +15,14 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 import torch
+from helpers.saved_models import data_of, external_entries, listing, model_of, torch_model, weights_of
 
-from opbridge.errors import SaveError, UsageError
+from opbridge.errors import SaveError
 from opbridge.onnx import serialize, wire
 from opbridge.onnx.serialize import to_bytes
 from opbridge.onnx.torch_tensor import TorchTensor
-from opbridge.save import permissions, replacing, writer
+from opbridge.save import replacing, writer
 from opbridge.save.writer import save
-
-
-def model_of(weights: dict[str, ir.TensorProtocol]) -> ir.Model:
-    """A model that gives each of its weights as an output."""
-    values = [
-        ir.Value(name=name, const_value=tensor, shape=tensor.shape, type=ir.TensorType(tensor.dtype))
-        for name, tensor in weights.items()
-    ]
-    nodes = [ir.node("Identity", [value]) for value in values]
-    for node, value in zip(nodes, values, strict=True):
-        node.outputs[0].name = f"{value.name}_out"
-        node.outputs[0].type, node.outputs[0].shape = value.type, value.shape
-    graph = ir.Graph(
-        [],
-        [node.outputs[0] for node in nodes],
-        nodes=nodes,
-        initializers=values,
-        name="weights",
-        opset_imports={"": 20},
-    )
-    return ir.Model(graph, ir_version=10, producer_name="test", metadata_props={"opbridge.version": "0"})
-
-
-def torch_model(**weights: torch.Tensor) -> ir.Model:
-    return model_of({name: TorchTensor(tensor, name) for name, tensor in weights.items()})
-
-
-def weights_of(path: Path) -> dict[str, np.ndarray]:
-    """What ONNX Runtime reads out of a file that `model_of` made."""
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return {name.removesuffix("_out"): array for name, array in zip(names, session.run(names, {}), strict=True)}
-
-
-def listing(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
-
-
-def data_of(path: Path) -> Path:
-    """The only file of external data that an ONNX file names."""
-    [name] = {entry["location"] for entry in external_entries(path).values()}
-    return path.with_name(name)
-
-
-def external_entries(path: Path) -> dict[str, dict[str, str]]:
-    proto = onnx.load(path, load_external_data=False)
-    return {
-        tensor.name: {entry.key: entry.value for entry in tensor.external_data}
-        for tensor in proto.graph.initializer
-        if tensor.data_location == onnx.TensorProto.EXTERNAL
-    }
 
 
 def rich_model(folder: Path) -> ir.Model:
@@ -429,7 +380,7 @@ def run_python(code: str, *args: object) -> str:
         capture_output=True,
         text=True,
         timeout=120,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(["src", "tests/save"]), "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(["src", "tests"]), "OMP_NUM_THREADS": "1"},
         cwd=Path(__file__).parents[2],
     )
     assert result.returncode == 0, result.stderr
@@ -444,7 +395,9 @@ def test_limits_on_size_and_memory(tmp_path):
     out = run_python(
         """
         import re, resource, sys, torch
-        from test_save import save, torch_model, SaveError
+        from helpers.saved_models import torch_model
+        from opbridge.errors import SaveError
+        from opbridge.save.writer import save
 
         def status(key):
             with open("/proc/self/status") as file:
@@ -487,264 +440,3 @@ def test_limits_on_size_and_memory(tmp_path):
         assert size > 75
         # The pieces of non-contiguous weights take at most 16 MiB and their copies' allocator a little: 0.1 at 1 GB.
         assert added < 24, f"saving {size:.0f} MiB of weights added {added:.0f} MiB to the peak of memory"
-
-
-# Paths
-
-
-def pipe(folder: Path) -> Path:
-    os.mkfifo(folder / "pipe")
-    return folder / "pipe"
-
-
-def file_as_folder(folder: Path) -> Path:
-    (folder / "file").write_text("mine")
-    return folder / "file" / "m.onnx"
-
-
-BAD_PATHS = {
-    "no folder": (lambda folder: folder / "none" / "m.onnx", r"the folder .*none does not exist\. Create it"),
-    "a folder": (lambda folder: folder, r" is a folder\. Give the path of a file"),
-    "in a file": (file_as_folder, "a component of the path is a file, not a folder"),
-    "a pipe": (pipe, "a device or a pipe"),
-    "a device": (lambda folder: "/dev/null", "/dev/null is a device or a pipe"),
-    "empty": (lambda folder: "", "is a folder"),
-    "zero byte": (lambda folder: f"{folder}/a\0b", "is not a valid path"),
-    "not UTF-8": (lambda folder: os.path.join(folder, os.fsdecode(b"\xff.onnx")), "is not a valid path"),
-    "too long": (lambda folder: folder / ("m" * 300), "the name is too long"),
-}
-
-
-@pytest.mark.parametrize("external", [False, True])
-@pytest.mark.parametrize(("make", "words"), BAD_PATHS.values(), ids=list(BAD_PATHS))
-def test_paths_that_cannot_be_written(tmp_path, make, words, external):
-    path = make(tmp_path)
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(SaveError, match=words):
-        save(torch_model(w=torch.zeros(1000)), path, external_data=external)
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_a_folder_with_the_name_of_the_weights(tmp_path):
-    model = torch_model(w=torch.ones(1000))
-    [path, data] = save(model, tmp_path / "m.onnx", external_data=True)
-    path.unlink()
-    data.unlink()
-    data.mkdir()
-    assert save(model, path, external_data=True)[1] != data
-    assert weights_of(path)["w"].all()
-    assert data.is_dir()
-
-
-def test_a_name_that_leaves_no_room_for_the_weights(tmp_path):
-    path = tmp_path / ("m" * 252)
-    save(torch_model(w=torch.zeros(1000)), path)
-    with pytest.raises(SaveError, match="the name is too long"):
-        save(torch_model(w=torch.zeros(1000)), path, external_data=True)
-
-
-def test_something_that_is_no_path():
-    with pytest.raises(UsageError, match=r"Expected a path.*got 5"):
-        save(torch_model(w=torch.zeros(1)), 5)
-
-
-def test_a_folder_without_permission(tmp_path):
-    model = torch_model(w=torch.zeros(1000))
-    save(model, tmp_path / "m.onnx")
-    there = listing(tmp_path)
-    tmp_path.chmod(0o500)
-    if root := os.geteuid() == 0:
-        os.seteuid(65534)  # root may write anywhere
-    try:
-        with pytest.raises(SaveError, match=r"permission denied.*Use a writable folder"):
-            save(model, tmp_path / "m.onnx")
-    finally:
-        if root:
-            os.seteuid(0)
-        tmp_path.chmod(0o700)
-    assert listing(tmp_path) == there
-
-
-def test_a_link_is_replaced_and_its_target_kept(tmp_path):
-    (tmp_path / "target").write_text("mine")
-    (tmp_path / "m.onnx").symlink_to("target")
-    save(torch_model(w=torch.zeros(1000)), tmp_path / "m.onnx", external_data=True)
-    assert not (tmp_path / "m.onnx").is_symlink()
-    assert (tmp_path / "target").read_text() == "mine"
-    assert len(weights_of(tmp_path / "m.onnx")["w"]) == 1000
-
-
-def test_permissions_are_those_of_a_file_that_is_opened(tmp_path):
-    (tmp_path / "other").write_bytes(b"")
-    save(torch_model(w=torch.zeros(1000)), tmp_path / "m.onnx", external_data=True)
-    assert len({file.stat().st_mode for file in tmp_path.iterdir()}) == 1
-
-
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o666])
-@pytest.mark.parametrize("external", [False, True])
-def test_permissions_of_the_file_that_is_replaced_are_kept(tmp_path, mode, external):
-    path = tmp_path / "m.onnx"
-    path.write_text("old")
-    path.chmod(mode)
-    files = save(torch_model(w=torch.zeros(1000)), path, external_data=external)
-    assert [stat.S_IMODE(file.stat().st_mode) for file in files] == [mode] * (1 + external)
-    assert sorted(tmp_path.iterdir()) == sorted(files)
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root to give files away")
-def test_the_owner_and_the_group_are_kept(tmp_path):
-    path = tmp_path / "m.onnx"
-    path.write_text("old")
-    path.chmod(0o640)
-    os.chown(path, 65534, 12345)
-    for file in save(torch_model(w=torch.zeros(1000)), path, external_data=True):
-        assert (file.stat().st_uid, file.stat().st_gid, stat.S_IMODE(file.stat().st_mode)) == (65534, 12345, 0o640)
-
-
-def test_another_group_gets_no_more_than_everybody(tmp_path, monkeypatch):
-    path = tmp_path / "m.onnx"
-    path.write_text("old")
-    path.chmod(0o664)
-    real = os.lstat
-
-    def of_another_group(file, **settings):
-        found = list(real(file, **settings))
-        if Path(file) == path:
-            found[5] += 1  # st_gid
-        return os.stat_result(found)
-
-    def refused(*arguments):
-        raise PermissionError
-
-    monkeypatch.setattr(permissions.os, "lstat", of_another_group)
-    monkeypatch.setattr(permissions.os, "chown", refused)
-    save(torch_model(w=torch.zeros(1000)), path)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o644
-
-
-# Weights files of earlier saves
-
-
-def test_weights_that_are_no_longer_used_are_removed(tmp_path):
-    path = tmp_path / "m.onnx"
-    save(torch_model(w=torch.ones(1000)), path, external_data=True)
-    save(torch_model(w=torch.zeros(2000)), tmp_path / "other.onnx", external_data=True)
-    assert save(torch_model(w=torch.zeros(1000)), path) == [path]
-    assert sorted(listing(tmp_path)) == ["m.onnx", "other.onnx", data_of(tmp_path / "other.onnx").name]
-    # Nothing is left to go beside the file, so the weights file goes too.
-    save(torch_model(w=torch.zeros(3)), tmp_path / "other.onnx", external_data=True)
-    assert sorted(listing(tmp_path)) == ["m.onnx", "other.onnx"]
-
-
-@pytest.mark.parametrize("model_before", [None, "model of another kind", "damaged"])
-def test_a_file_that_the_replaced_model_does_not_use_is_kept(tmp_path, model_before):
-    path, data = tmp_path / "m.onnx", tmp_path / "m.onnx.data"
-    data.write_text("mine")
-    if model_before == "model of another kind":
-        # The name stands in the numbers of a weight, where it refers to nothing.
-        save(torch_model(w=torch.tensor(list(b"m.onnx.data"), dtype=torch.uint8)), path)
-    elif model_before == "damaged":
-        path.write_bytes(b"m.onnx.data")
-    save(torch_model(w=torch.ones(1000)), path)
-    assert data.read_text() == "mine"
-
-
-def test_weights_that_another_model_uses_are_neither_removed_nor_replaced(tmp_path):
-    path, copy = tmp_path / "m.onnx", tmp_path / "copy.onnx"
-    save(torch_model(w=torch.ones(1000)), path, external_data=True)
-    copy.write_bytes(path.read_bytes())
-    shared = data_of(copy)
-    save(torch_model(w=torch.zeros(1000)), path, external_data=True)
-    assert not weights_of(path)["w"].any() and weights_of(copy)["w"].all()
-    save(torch_model(w=torch.zeros(1000)), path)
-    assert not weights_of(path)["w"].any()
-    assert weights_of(copy)["w"].all()
-    assert sorted(listing(tmp_path)) == ["copy.onnx", "m.onnx", shared.name]
-
-
-@pytest.mark.parametrize("external", [False, True])
-def test_weights_of_the_name_that_they_had_before_each_save_had_its_own(tmp_path, external):
-    path, data = tmp_path / "m.onnx", tmp_path / "m.onnx.data"
-    save(torch_model(w=torch.ones(1000)), path)
-    model = onnx.load(path)
-    onnx.save(model, path, save_as_external_data=True, location="m.onnx.data")
-    assert weights_of(path)["w"].all() and data.exists()
-    files = save(torch_model(w=torch.zeros(1000)), path, external_data=external)
-    assert sorted(tmp_path.iterdir()) == sorted(files)
-    assert not weights_of(path)["w"].any()
-
-
-# Weights that are not what they say
-
-
-def test_an_initializer_without_data(tmp_path):
-    model = torch_model(w=torch.ones(3))
-    model.graph.initializers["w"].const_value = None
-    with pytest.raises(SaveError, match="initializer 'w' has no data"):
-        save(model, tmp_path / "m.onnx")
-
-
-@pytest.mark.parametrize("external", [False, True])
-def test_a_weight_of_another_size_than_it_says(tmp_path, external):
-    weight = ir.LazyTensor(lambda: ir.tensor(np.ones(999, np.float32)), ir.DataType.FLOAT, ir.Shape((1000,)))
-    with pytest.raises(SaveError, match=r"'w' should have 4000 bytes.*has 3996"):
-        save(model_of({"w": weight}), tmp_path / "m.onnx", external_data=external)
-    assert not listing(tmp_path)
-
-
-@pytest.mark.parametrize("external", [False, True])
-def test_a_weight_whose_file_is_gone(tmp_path, external):
-    weight = ir.ExternalTensor(
-        "gone.bin", 0, 4000, ir.DataType.FLOAT, shape=ir.Shape((1000,)), name="w", base_dir=tmp_path
-    )
-    with pytest.raises(SaveError, match=r"weight 'w' cannot be read from .*gone\.bin"):
-        save(model_of({"w": weight}), tmp_path / "m.onnx", external_data=external)
-    assert not listing(tmp_path)
-
-
-def test_a_weight_without_numbers(tmp_path):
-    with pytest.raises(UsageError, match="'w' has no data in memory"):
-        save(torch_model(w=torch.empty(1000, device="meta")), tmp_path / "m.onnx")
-    assert not listing(tmp_path)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn, torch.bool, torch.float16, torch.uint16])
-@pytest.mark.parametrize("external", [False, True])
-def test_dtypes_come_back_from_both_kinds_of_file(tmp_path, dtype, external):
-    weight = torch.randint(0, 2, (30, 50)).to(dtype)
-    save(torch_model(w=weight, t=weight.t()), tmp_path / "m.onnx", external_data=external)
-    loaded = ir.load(tmp_path / "m.onnx").graph.initializers
-    for name, tensor in (("w", weight), ("t", weight.t())):
-        array = loaded[name].const_value.numpy()
-        assert array.dtype == TorchTensor(tensor).numpy().dtype
-        np.testing.assert_array_equal(array.astype(np.float32), tensor.float().numpy())
-
-
-def test_models_of_a_set_share_what_is_equal(tmp_path):
-    shared, copy = torch.randn(600), torch.randn(600)
-    first = torch_model(a=shared, b=copy)
-    second = torch_model(c=shared, d=copy.clone(), e=copy.reshape(2, 300).t(), f=torch.zeros(2))
-    paths = [tmp_path / "first.onnx", tmp_path / "second.onnx"]
-    with writer.staged_set(
-        dict(zip(paths, (first, second), strict=True)), tmp_path / "w.data", external_data=True
-    ) as files:
-        assert files.size() == sum(path.stat().st_size for path in files.path.parent.iterdir())
-        assert files.commit() == [*paths, data_of(paths[0])]
-    assert data_of(paths[0]) == data_of(paths[1])
-    assert re.fullmatch(r"w\.[0-9a-f]{8}\.data", data_of(paths[0]).name)
-    np.testing.assert_array_equal(weights_of(paths[0])["b"], copy)
-    found = weights_of(paths[1])
-    np.testing.assert_array_equal(found["c"], shared)
-    np.testing.assert_array_equal(found["d"], copy)
-    np.testing.assert_array_equal(found["e"], copy.reshape(2, 300).t())
-    offsets = {**external_entries(paths[0]), **external_entries(paths[1])}
-    assert offsets["a"]["offset"] == offsets["c"]["offset"] and offsets["b"]["offset"] == offsets["d"]["offset"]
-    assert len({each["offset"] for each in offsets.values()}) == 3
-
-
-def test_nothing_of_a_set_is_left_without_a_commit(tmp_path):
-    with writer.staged_set(
-        {tmp_path / "a.onnx": torch_model(a=torch.randn(600))}, tmp_path / "w.data", external_data=True
-    ):
-        pass
-    assert listing(tmp_path) == {}

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.forks import code_in_fork
-from test_save import data_of, save, torch_model, weights_of
+from helpers.saved_models import data_of, torch_model, weights_of
 
 from opbridge.base import file_locks
 from opbridge.save import staging
 from opbridge.save.data_names import data_files, data_key, data_name, keys, plain_name
+from opbridge.save.writer import save
 
 
 def killed_save(path: Path, value: float, syscall: int) -> bool:
