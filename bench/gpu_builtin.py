@@ -17,16 +17,6 @@ from opbridge.kernels.load import Operators
 __all__ = ["backward_calls", "cases", "timed"]
 
 TESTS = Path(__file__).parents[1] / "tests"
-FAMILIES = (
-    "deform_conv2d",
-    "dynamic_conv",
-    "grid_sample",
-    "ms_deform_attn",
-    "nms_match",
-    "roi_align",
-    "rotated_boxes",
-    "upsample_bicubic",
-)
 SEEDS = 12
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -39,7 +29,7 @@ def cases(device: str = "cuda") -> Iterator[Case]:
     tests = types.ModuleType("kernels")  # the folder of tests, and not the script of that name beside this one
     tests.__path__ = [str(TESTS / "kernels")]
     sys.modules["kernels"] = tests
-    for family in FAMILIES:
+    for family in importlib.import_module("kernels.cases").FAMILIES:
         module = importlib.import_module(f"kernels.cases.{family}")
         for seed in range(SEEDS):
             for case in module.random_cases(seed):

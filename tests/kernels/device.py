@@ -6,11 +6,13 @@ import ctypes
 import functools
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import torch
 
 from opbridge.base.torch_private import torch_operators
@@ -26,6 +28,7 @@ __all__ = [
     "Fake",
     "fake",
     "has_nvrtc",
+    "needs_linux",
     "seeming_cuda",
     "seeming_libtorch",
     "small",
@@ -34,6 +37,9 @@ __all__ = [
 HERE = Path(__file__).parent
 SOURCE = HERE / "elements.cpp"
 LAUNCHES = HERE / "launches.cpp"
+needs_linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="the stand-ins for CUDA's libraries and for TensorRT are built as Linux libraries"
+)
 FAKES = ("fake_cuda", "fake_torch", "fake_ort")
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 import torch
-from device import fake, seeming_cuda, seeming_libtorch
+from device import fake, needs_linux, seeming_cuda, seeming_libtorch
 from kernels.cases import Case
 from kernels.checking import DTYPES, called
 from kernels.references.nms_match import nms_match
@@ -29,9 +28,7 @@ from opbridge.kernels.builtin import load_builtin
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        sys.platform != "linux", reason="the stand-ins for libcuda and NVRTC are built as Linux libraries"
-    ),
+    needs_linux,
 ]
 
 # What is not known before the kernel runs is no error on a device, but gives numbers that are none.

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 import torch
-from device import LAUNCHES, SMALL_CU, fake, seeming_cuda, seeming_libtorch, small
+from device import LAUNCHES, SMALL_CU, fake, needs_linux, seeming_cuda, seeming_libtorch, small
 
 import opbridge
 from opbridge.errors import UsageError
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        sys.platform != "linux", reason="the stand-ins for libcuda and NVRTC are built as Linux libraries"
-    ),
+    needs_linux,
 ]
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]

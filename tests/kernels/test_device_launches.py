@@ -7,14 +7,13 @@ code and its cache are the real ones, and the device functions run in the emulat
 from __future__ import annotations
 
 import shutil
-import sys
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 import torch
-from device import SOURCE, fake, seeming_cuda, seeming_libtorch
+from device import SOURCE, fake, needs_linux, seeming_cuda, seeming_libtorch
 from kernels.references.dynamic_conv import dynamic_conv
 
 import opbridge
@@ -22,9 +21,7 @@ from opbridge.kernels.shipped import shipped
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        sys.platform != "linux", reason="the stand-ins for libcuda and NVRTC are built as Linux libraries"
-    ),
+    needs_linux,
 ]
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]

@@ -10,16 +10,14 @@ from pathlib import Path
 
 import onnx
 import pytest
-from device import SOURCE, fake, seeming_cuda
+from device import SOURCE, fake, needs_linux, seeming_cuda
 
 import opbridge
 from opbridge.kernels.cache import cache_folder
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        sys.platform != "linux", reason="the stand-ins for libcuda and NVRTC are built as Linux libraries"
-    ),
+    needs_linux,
 ]
 
 CALL = """

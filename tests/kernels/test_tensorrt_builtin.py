@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
-from device import seeming_cuda
-from kernels.cases import Case
+from device import needs_linux, seeming_cuda
+from kernels.cases import FAMILIES, Case
 from kernels.running import assert_near
 from tensorrt_host import Host, HostTensor
 
@@ -21,21 +20,9 @@ from opbridge.kernels.shipped import sources
 pytestmark = [
     pytest.mark.thorough,  # test_tensorrt_plugins.py asks the same of small kernels
     pytest.mark.slow,
-    pytest.mark.skipif(
-        sys.platform != "linux", reason="the stand-ins for TensorRT and libcuda are built as Linux libraries"
-    ),
+    needs_linux,
 ]
 
-FAMILIES = [
-    "deform_conv2d",
-    "dynamic_conv",
-    "grid_sample",
-    "ms_deform_attn",
-    "nms_match",
-    "roi_align",
-    "rotated_boxes",
-    "upsample_bicubic",
-]
 SEEDS = 6
 DTYPES = ("float32", "float16", "bfloat16")
 SIZED_BY_KERNEL = {"nms_match", "nms_match_batched", "nms_rotated", "nms_rotated_batched", "upsample_bicubic"}

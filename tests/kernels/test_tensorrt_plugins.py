@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
 import pytest
 import torch
-from device import LAUNCHES, SOURCE, seeming_cuda
+from device import LAUNCHES, SOURCE, needs_linux, seeming_cuda
 from tensorrt_host import CHW32, Host, HostTensor
 
 import opbridge
@@ -25,9 +24,7 @@ from opbridge.kernels.compiler import Settings
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        sys.platform != "linux", reason="the stand-ins for TensorRT and libcuda are built as Linux libraries"
-    ),
+    needs_linux,
 ]
 
 PLUGINS = Path(__file__).with_name("plugins.cpp")

@@ -175,6 +175,12 @@ class TestTensors:
         assert isinstance(z, torch.Tensor)
         assert torch.equal(z, torch.tensor([1.0, 3.0, 5.0]))
 
+    def test_options_of_the_run_hold(self) -> None:
+        options = onnxruntime.RunOptions()
+        options.terminate = True
+        with pytest.raises(Exception, match="terminate"):
+            opbridge.session(_model(), threads=1).run(None, {"x": torch.ones(2), "y": torch.ones(2)}, options)
+
     def test_arrays_give_arrays(self) -> None:
         session = opbridge.session(_model(), threads=1)
         (z,) = session.run(["z"], {"x": np.ones(2, np.float32), "y": np.ones(2, np.float32)})

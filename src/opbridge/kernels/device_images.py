@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from opbridge.errors import BuildError
-from opbridge.kernels.device_sources import DeviceImage
+from opbridge.kernels.device_sources import DeviceImage, compute_capability
 
 __all__ = ["compile_program", "compiled_images"]
 
@@ -25,7 +25,7 @@ def compiled_images(library: Path, programs: int, architectures: Sequence[str]) 
     Raises:
         BuildError: NVRTC was not found, or a source does not compile; the message is the compiler's.
     """
-    newest = max(architectures, key=_number)
+    newest = max(architectures, key=compute_capability)
     wanted = [*dict.fromkeys(architectures), f"compute_{newest.removeprefix('sm_').rstrip('af')}"]
     return [
         DeviceImage(program, architecture, compile_program(library, program, architecture))
@@ -38,10 +38,6 @@ def _package_folders() -> list[str]:
     """The folders of NVIDIA's Python packages, one of which NVRTC is."""
     found = importlib.util.find_spec("nvidia")
     return list(found.submodule_search_locations or ()) if found is not None else []
-
-
-def _number(architecture: str) -> int:
-    return int("".join(filter(str.isdigit, architecture)))
 
 
 def compile_program(library: Path, program: int, architecture: str) -> bytes:

@@ -17,6 +17,7 @@ from pathlib import Path
 __all__ = [
     "DeviceImage",
     "DeviceProgram",
+    "compute_capability",
     "device_file",
     "has_device_functions",
     "read_program",
@@ -32,6 +33,11 @@ _ON_DEVICE = "OPBRIDGE_ON_DEVICE"
 
 # Longer string literals are an error for some compilers.
 _PIECE = 2000
+
+
+def compute_capability(architecture: str) -> int:
+    """The compute capability that an architecture names, as one number: 90 for "sm_90", 120 for "compute_120"."""
+    return int("".join(filter(str.isdigit, architecture)))
 
 
 @dataclass

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
-__all__ = ["Attributes", "Case", "Refused"]
+__all__ = ["FAMILIES", "Attributes", "Case", "Refused"]
+
+FAMILIES = tuple(sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py")))
+"""The files of cases, each of kernels that belong together."""
 
 Attributes = dict[str, int | float | str | list[int]]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
-import sys
 
 import numpy as np
 import onnxruntime
@@ -16,7 +15,7 @@ import torch
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'opbridge[triton]'")
 
-from device import HERE, fake, seeming_cuda
+from device import HERE, fake, needs_linux, seeming_cuda
 from kernels.triton_kernels.forms import add, blocks, shift_kernel
 
 import opbridge
@@ -25,7 +24,7 @@ from opbridge.kernels.compiler import find_compiler
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(sys.platform != "linux", reason="the stand-in for libcuda is built as a Linux library"),
+    needs_linux,
 ]
 
 

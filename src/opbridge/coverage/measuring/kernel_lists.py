@@ -17,6 +17,7 @@ import onnx
 
 from opbridge.coverage.measuring.writing import listed
 from opbridge.runtimes import known
+from opbridge.runtimes.described import type_named
 from opbridge.runtimes.onnxruntime import cuda_provider, kernel_table, onnxruntime_private
 from opbridge.targets.measured import TARGETS
 
@@ -26,7 +27,6 @@ LISTED = ("cuda",)
 """The targets that are measured so."""
 
 _DOMAINS = ("", "com.ms.internal.nhwc")
-_NAMES = {"float": "float32", "double": "float64"}
 
 
 class Listed(NamedTuple):
@@ -194,5 +194,4 @@ def _schema(op_type: str, opset: int) -> Any:
 
 def _type(text: str) -> str:
     """ "float32" for "tensor(float)"; what is no tensor stays as it is."""
-    name = text.removeprefix("tensor(").removesuffix(")")
-    return _NAMES.get(name, name) if text.startswith("tensor(") else text
+    return type_named(text) or text

@@ -6,7 +6,7 @@
 
 #include "compute/parallel.h"
 #include "compute/roi_align_rotated.h"
-#include "device/roi_align.h"
+#include "device/launch_regions.h"
 
 using namespace opbridge;
 
@@ -26,15 +26,9 @@ void roi_align_rotated_on_cuda(Input<T> input, Input<T> rois, double spatial_sca
                                int64_t sampling_ratio, bool aligned, bool clockwise, Output<T> output, Context& context) {
     const auto args = compute::roi_arguments({input.sizes(), input.rank()}, {rois.sizes(), rois.rank()}, 6, pooled_height, pooled_width,
                                              spatial_scale, sampling_ratio, aligned, clockwise);
-    const device::Regions sizes{args.images,       args.channels,      args.height,         args.width,   args.rois,     args.pooled_height,
-                                args.pooled_width, args.spatial_scale, args.sampling_ratio, args.aligned, args.clockwise};
-    const auto run = [&](auto kernel, int64_t each) {
-        const int64_t threads = args.rois * compute::ceil_divide(args.channels, each) * args.bins();
-        launch<decltype(kernel)::value>(context, blocks_for(threads, 256), 256, 0, sizes, input.data(), rois.data(), output.data());
-    };
     constexpr int few = device::few_channels_of_a_bin, many = device::channels_of_a_bin;
-    if (output.size() >= 4 * device::full_device) run(device::kernel<device::align_rotated_regions<T, many>>, many);
-    else run(device::kernel<device::align_rotated_regions<T, few>>, few);
+    device::launch_regions(context, args, device::kernel<device::align_rotated_regions<T, few>>,
+                           device::kernel<device::align_rotated_regions<T, many>>, input.data(), rois.data(), output.data());
 }
 
 Shape roi_align_rotated_shape(Shape input, Shape rois, double, Dim pooled_height, Dim pooled_width, int64_t, bool, bool) {

@@ -12,7 +12,7 @@ from opbridge.errors import KernelError
 from opbridge.kernels import library
 from opbridge.kernels.build import ADAPTER, build_parts
 from opbridge.kernels.cache import Cache, fingerprint
-from opbridge.kernels.device_sources import DeviceImage, DeviceProgram, registration
+from opbridge.kernels.device_sources import DeviceImage, DeviceProgram, compute_capability, registration
 from opbridge.kernels.triton import operators
 from opbridge.kernels.triton.launches import settings
 from opbridge.kernels.triton.library_source import tables
@@ -86,17 +86,13 @@ def _program(made: Specialization) -> DeviceProgram:
 
 
 def _images(kernels: Sequence[Specialization], architectures: Sequence[str]) -> list[DeviceImage]:
-    portable = [each for each in architectures if _number(each) <= _NEWEST_OF_PTX]
-    of_ptx = max(map(_number, portable), default=_OF_PTX)
+    portable = [each for each in architectures if compute_capability(each) <= _NEWEST_OF_PTX]
+    of_ptx = max(map(compute_capability, portable), default=_OF_PTX)
     images = []
     for number, each in enumerate(kernels):
         images += [_image(number, each, architecture) for architecture in dict.fromkeys(architectures)]
         images.append(_image(number, each, f"compute_{of_ptx}"))
     return images
-
-
-def _number(architecture: str) -> int:
-    return int("".join(filter(str.isdigit, architecture)))
 
 
 def _image(program: int, made: Specialization, architecture: str) -> DeviceImage:

@@ -10,6 +10,7 @@ import torch
 from opbridge.base import triton_private
 from opbridge.base.torch_private import torch_sizes
 from opbridge.errors import CaptureError, KernelError
+from opbridge.kernels.device_sources import compute_capability
 from opbridge.kernels.nodes import node_builder
 from opbridge.kernels.triton.building import load_library
 from opbridge.kernels.triton.expressions import text_of
@@ -123,7 +124,7 @@ def reason_not_to_fit(launch: Launch) -> str:
             compiled = _compiled(launch, typed(launch), architecture)
         except KernelError as error:
             return str(error)
-        number = int("".join(filter(str.isdigit, architecture)))
+        number = compute_capability(architecture)
         most = _SHARED_MEMORY.get(number, 99) * 1024
         if compiled.shared > most:
             return f"it takes {compiled.shared:,} bytes of shared memory, and {architecture} has {most:,} for a block"

@@ -86,8 +86,8 @@ def evaluated(text: str, sizes: Mapping[str, Sequence[Any]]) -> tuple[Any, ...]:
         ValueError: It is not such a text.
     """
     try:
-        tree = ast.parse(f"({text},)" if text else "()", mode="eval")
-        return tuple(_value(item, sizes) for item in tree.body.elts)  # type: ignore[attr-defined]
+        body = ast.parse(f"({text},)" if text else "()", mode="eval").body
+        return tuple(_value(item, sizes) for item in (body.elts if isinstance(body, ast.Tuple) else [body]))
     except (SyntaxError, KeyError, AttributeError, IndexError) as error:
         raise ValueError(f"'{text}' is no arithmetic over the sizes of {', '.join(sizes)}") from error
 

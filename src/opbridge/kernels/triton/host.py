@@ -10,6 +10,8 @@ import importlib.util
 from collections.abc import Iterable
 from typing import Any
 
+import onnx_ir as ir
+
 from opbridge.kernels.library import Library
 from opbridge.kernels.triton.interpreting import TensorIn, interpret
 
@@ -20,23 +22,6 @@ NOTE = (
     "not the compiled code, which needs a CUDA device"
 )
 """What there is to say of a session that runs Triton kernels so."""
-
-_DTYPES = {
-    1: ("float32", 4),
-    2: ("uint8", 1),
-    3: ("int8", 1),
-    4: ("uint16", 2),
-    5: ("int16", 2),
-    6: ("int32", 4),
-    7: ("int64", 8),
-    9: ("bool", 1),
-    10: ("float16", 2),
-    11: ("float64", 8),
-    12: ("uint32", 4),
-    13: ("uint64", 8),
-    16: ("bfloat16", 2),
-}
-"""What torch calls the element types of ONNX, and their bytes."""
 
 
 class _Value(ctypes.Structure):
@@ -108,14 +93,14 @@ def _run(call: _Call) -> None:
     for value in values:
         name = value.name.decode()
         if value.kind == 0:
-            dtype, width = _DTYPES[value.type]
+            dtype = ir.DataType(value.type).numpy()
             sizes = tuple(value.sizes[axis] for axis in range(value.rank))
             strides, count = [0] * len(sizes), 1
             for axis in reversed(range(len(sizes))):
                 strides[axis], count = count, count * sizes[axis]
-            arguments[name] = TensorIn(len(memory), dtype, sizes, tuple(strides))
-            blocks.append((value, count * width))
-            memory.append(ctypes.string_at(value.data, count * width) if count else b"")
+            arguments[name] = TensorIn(len(memory), dtype.name, sizes, tuple(strides))
+            blocks.append((value, count * dtype.itemsize))
+            memory.append(ctypes.string_at(value.data, count * dtype.itemsize) if count else b"")
         else:
             arguments[name] = {1: value.integer, 2: value.number, 3: bool(value.integer)}[value.kind]
     changed = interpret(call.source.decode(), call.kernel.decode(), tuple(call.grid), memory, arguments)

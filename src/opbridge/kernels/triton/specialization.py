@@ -13,6 +13,7 @@ import torch
 from opbridge.base import triton_private
 from opbridge.base.torch_private import torch_sizes
 from opbridge.errors import CaptureError, KernelError
+from opbridge.kernels.device_sources import compute_capability
 from opbridge.kernels.triton.launches import Launch
 from opbridge.kernels.triton.standalone import standalone_source
 
@@ -282,7 +283,7 @@ def compile_kernel(
     Raises:
         KernelError: It does not compile.
     """
-    number = int("".join(filter(str.isdigit, architecture)))
+    number = compute_capability(architecture)
     try:
         return triton_private.compile_for(kernel, number, types, constants, multiples, options)
     except Exception as error:  # what triton raises has many types

@@ -67,7 +67,7 @@ class Session(onnxruntime.InferenceSession):
         self._check_process()
         try:
             if torch_tensors.are_given(input_feed):
-                return torch_tensors.run(self, output_names, input_feed)
+                return torch_tensors.run(self, output_names, input_feed, run_options)
             return super().run(output_names, input_feed, run_options)
         except ERRORS as error:
             if cuda_provider.CUDA in self.get_providers() and (words := cuda_provider.explained(str(error))):

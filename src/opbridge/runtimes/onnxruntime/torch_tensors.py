@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opbridge.errors import RunError, UsageError
+from opbridge.runtimes.described import type_named
 from opbridge.runtimes.onnxruntime.cuda_provider import CUDA
 from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
 
@@ -22,7 +23,9 @@ def are_given(feeds: Any) -> bool:
     return torch is not None and isinstance(feeds, Mapping) and any(isinstance(x, torch.Tensor) for x in feeds.values())
 
 
-def run(session: Any, output_names: Sequence[str] | None, feeds: Mapping[str, Any]) -> list[torch.Tensor]:
+def run(
+    session: Any, output_names: Sequence[str] | None, feeds: Mapping[str, Any], run_options: Any = None
+) -> list[torch.Tensor]:
     """Runs a model on tensors.
 
     ONNX Runtime reads inputs where they are, of which those that are not contiguous are copied on their device. It
@@ -33,6 +36,7 @@ def run(session: Any, output_names: Sequence[str] | None, feeds: Mapping[str, An
         session: An onnxruntime.InferenceSession.
         output_names: The outputs to compute; None: all of them.
         feeds: A tensor for each input, on the CPU or on the GPU of the session.
+        run_options: An onnxruntime.RunOptions, or None.
 
     Returns:
         The outputs: on the GPU where an input is, else on the CPU.
@@ -64,7 +68,7 @@ def run(session: Any, output_names: Sequence[str] | None, feeds: Mapping[str, An
         binding.bind_output(name, place.type, place.index or 0)
     if place.type == "cuda":
         torch.cuda.current_stream(place).synchronize()
-    session.run_with_iobinding(binding)
+    session.run_with_iobinding(binding, run_options)
     return [_to_torch(name, each) for name, each in zip(names, binding.get_outputs(), strict=True)]
 
 
@@ -95,20 +99,12 @@ def _checked(name: str, value: Any, types: Mapping[str, str], own: str) -> torch
             f"The input '{name}' is on the device {value.device}, but the session runs on {own}. Create the session "
             f"with {advice}, or move the tensor with .to('{own}')."
         )
-    wanted, given = types[name], f"tensor({_TYPES.get(str(value.dtype).removeprefix('torch.'), '')})"
-    if wanted != given:
-        raise UsageError(f"The input '{name}' has the type {wanted}, but {value.dtype} was given. Convert the tensor.")
+    given = str(value.dtype).removeprefix("torch.")
+    if type_named(types[name]) not in (given, given.replace("_", "")):  # float8_e5m2 is float8e5m2 in ONNX
+        raise UsageError(
+            f"The input '{name}' has the type {types[name]}, but {value.dtype} was given. Convert the tensor."
+        )
     return value.detach().resolve_conj().resolve_neg().contiguous()
-
-
-_TYPES = {
-    "float32": "float",
-    "float64": "double",
-    **{name: name for name in ("bool", "bfloat16", "float16", "int8", "int16", "int32", "int64")},
-    **{name: name for name in ("uint8", "uint16", "uint32", "uint64")},
-    **{name: name.replace("_", "") for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")},
-}
-"""By PyTorch's dtypes, ONNX Runtime's element types."""
 
 
 def _element_type(dtype: torch.dtype) -> int:

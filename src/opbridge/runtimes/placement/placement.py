@@ -62,9 +62,9 @@ class Copy:
     after: str
 
     def __str__(self) -> str:
-        way = "to the CPU" if self.to_cpu else "to the GPU"
+        device = "CPU" if self.to_cpu else "GPU"
         read = f" for {self.after}" if self.after else ""
-        return f"'{self.value}' {way}{read}"
+        return f"'{self.value}' to the {device}{read}"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@
 #include <opbridge/types.h>
 
 #include "pixels.h"
+#include "roi_limits.h"
 #include "sizes.h"
 
 namespace opbridge::compute {
@@ -23,9 +24,6 @@ struct RoiArguments {
     int64_t bins() const { return pooled_height * pooled_width; }
     int64_t points() const { return height * width; }
 };
-
-// Beyond this many samples along one side of a bin a region is refused: it is nowhere near an image.
-constexpr int64_t most_samples = int64_t{1} << 16;
 
 // The arguments for tensors of these shapes; throws where they do not belong together.
 inline RoiArguments roi_arguments(Shape input, Shape rois, int64_t fields, int64_t pooled_height, int64_t pooled_width,

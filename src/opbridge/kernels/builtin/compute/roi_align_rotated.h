@@ -49,7 +49,6 @@ struct Region {
 };
 
 constexpr int64_t most_taps = 256;
-constexpr double most_samples_of_bin = 1 << 24;  // a region with more is refused: it is nowhere near an image
 constexpr int64_t bin_tile = 64;  // bins whose sums are put in place together
 
 // The pixels that some samples of a bin read and what each counts.

@@ -1,13 +1,14 @@
 // What the kernels that pool regions share.
 #pragma once
 
+#include "../compute/roi_limits.h"
 #include "indices.h"
 #include "roi_align.h"
 
 namespace opbridge::device {
 
-constexpr int64_t most_samples = int64_t{1} << 16;              // along one side of a bin
-constexpr double most_samples_of_bin = 1 << 24;
+using compute::most_samples;
+using compute::most_samples_of_bin;
 
 template <class A>
 __device__ A samples_of(A size, int64_t pooled, int64_t sampling_ratio) {
