@@ -10,8 +10,6 @@ import importlib.util
 from collections.abc import Iterable
 from typing import Any
 
-import onnx_ir as ir
-
 from opbridge.kernels.library import Library
 from opbridge.kernels.triton.interpreting import TensorIn, interpret
 
@@ -86,6 +84,8 @@ def _called(call: Any) -> int | None:
 
 
 def _run(call: _Call) -> None:
+    import onnx_ir as ir  # a session needs neither it nor torch; the interpreter does need torch
+
     memory: list[bytes] = []
     arguments: dict[str, Any] = {}
     values = [call.values[number] for number in range(call.count)]

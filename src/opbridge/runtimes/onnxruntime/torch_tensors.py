@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opbridge.errors import RunError, UsageError
-from opbridge.runtimes.described import type_named
 from opbridge.runtimes.onnxruntime.cuda_provider import CUDA
 from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
 
@@ -85,6 +84,8 @@ def _checked(name: str, value: Any, types: Mapping[str, str], own: str) -> torch
         UsageError: It is none of the session's.
     """
     import torch
+
+    from opbridge.runtimes.described import type_named  # which imports onnx, and a session does not need it
 
     if not isinstance(value, torch.Tensor):
         raise UsageError(
