@@ -23,9 +23,6 @@ _HERE = Path(__file__).parent
 _SOURCES = (_HERE / "extension.cpp", _HERE / "node.cpp")
 _LIBRARIES = ("libopenvino", "libopenvino_onnx_frontend")
 
-_LAYOUT = 3
-"""`shown_layout` of the header."""
-
 
 def build(*paths: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, debug: bool = False) -> Path:
     """Builds kernels into an extension of the installed OpenVINO, which `ov::Core::add_extension` takes.
@@ -68,17 +65,19 @@ def register(built: str | os.PathLike[str], libraries: Iterable[str | os.PathLik
     Raises:
         KernelError: A library was built with the header of another opbridge.
     """
+    native = ctypes.CDLL(os.fspath(built))
+    native.opbridge_openvino_layout.restype = ctypes.c_int64
+    layout = native.opbridge_openvino_layout()
     shown: list[int] = []
     for each in libraries:
-        native = open_library(each).native
-        if not hasattr(native, "opbridge_shown"):
+        library = open_library(each).native
+        if not hasattr(library, "opbridge_shown"):
             raise KernelError(f"{each} was built with an older version of opbridge. Build it again.")
-        native.opbridge_shown.argtypes, native.opbridge_shown.restype = [ctypes.c_int64], ctypes.c_void_p
-        address = native.opbridge_shown(_LAYOUT)
+        library.opbridge_shown.argtypes, library.opbridge_shown.restype = [ctypes.c_int64], ctypes.c_void_p
+        address = library.opbridge_shown(layout)
         if not address:
             raise KernelError(f"{each} was built with a different version of opbridge. Build it again.")
         shown.append(address)
-    native = ctypes.CDLL(os.fspath(built))
     native.opbridge_openvino_with.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     native.opbridge_openvino_with.restype = None
     native.opbridge_openvino_with(_addresses(shown), len(shown))

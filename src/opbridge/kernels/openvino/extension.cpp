@@ -31,6 +31,9 @@ void add_extensions(const detail::Shown& shown, std::vector<ov::Extension::Ptr>&
 }  // namespace openvino
 }  // namespace opbridge
 
+// The layout of `detail::Shown` that this extension was compiled with, which `opbridge_shown` of another library is asked for.
+extern "C" OPBRIDGE_ENTRY int64_t opbridge_openvino_layout() { return opbridge::detail::shown_layout; }
+
 // Adds the kernels of other libraries, as their `opbridge_shown` gives them, to what the library has the next time that it is added.
 extern "C" OPBRIDGE_ENTRY void opbridge_openvino_with(const void* const* shown, size_t count) {
     auto& others = opbridge::openvino::others();
