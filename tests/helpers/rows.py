@@ -1,4 +1,4 @@
-"""Which rows of a parametrised test `make test` runs, and which are left to `make thorough`."""
+"""Which rows of a parametrised test `make test` runs, and which are left to `--thorough`."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 @pytest.fixture(scope="module")
 def cuda(tmp_path_factory):
     """The operators of elements.cpp on what seem to be CUDA devices, and the driver's record."""
-    library = opbridge.build(SOURCE, flags=["-DSEEMING_CUDA"])  # a library of its own, which asks for the driver once
+    # A library of its own, which asks for the driver once.
+    library = opbridge.build(SOURCE, flags=["-O0", "-DSEEMING_CUDA"])
     plain, builtin = opbridge.build(SOURCE), shipped("_builtin")  # in the usual cache
     with seeming_cuda(tmp_path_factory.mktemp("cuda")) as driver, seeming_libtorch() as libtorch:
         driver.ops, driver.libtorch = opbridge.load(library), libtorch

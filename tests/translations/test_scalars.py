@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from helpers.matching import assert_matches, eager_results
+from helpers.rows import one_in
 from helpers.schema_calls import SchemaCall, arguments_of_type, translated_operators
 
 import opbridge
@@ -146,7 +147,7 @@ def test_numbers_of_every_form(operator: str, dtype: torch.dtype, forms: Iterabl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", one_in(2, [torch.float16, torch.bfloat16]), ids=str)
 @pytest.mark.parametrize("operator", OF_THEIR_OWN)
 def test_the_dtypes_of_halves(operator: str, dtype: torch.dtype) -> None:
     call = SchemaCall(operator, dtype)

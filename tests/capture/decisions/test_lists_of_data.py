@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from helpers.rows import one_in
 
 import opbridge
 from opbridge.capture import capture
@@ -175,31 +176,34 @@ def _numbers_with_one_more(x, ends):
 
 @pytest.mark.parametrize(
     "model",
-    [
-        _parts_joined_again,
-        _parts_of_a_size,
-        _chunks_of_what_is_chosen,
-        _numbers_added_up,
-        _parts_padded,
-        _parts_by_three_functions,
-        _parts_at_places,
-        _parts_of_computed_lengths,
-        _numbers_appended,
-        _numbers_of_a_comprehension,
-        _tensors_as_numbers,
-        _a_list_extended_once,
-        _a_list_extended_in_each_turn,
-        _numbers_of_a_list_extended_and_summed,
-        _repeated_numbers_and_a_rest,
-        _repeated_by_a_tensor,
-        _rows_of_loops_in_loops,
-        _numbers_of_loops_in_loops,
-        _two_extensions_in_a_turn,
-        _a_list_that_two_variables_hold,
-        _numbers_beside_rows,
-        _numbers_gone_over_with_their_indices,
-        _numbers_with_one_more,
-    ],
+    one_in(
+        2,
+        [
+            _parts_joined_again,
+            _parts_of_a_size,
+            _chunks_of_what_is_chosen,
+            _numbers_added_up,
+            _parts_padded,
+            _parts_by_three_functions,
+            _parts_at_places,
+            _parts_of_computed_lengths,
+            _numbers_appended,
+            _numbers_of_a_comprehension,
+            _tensors_as_numbers,
+            _a_list_extended_once,
+            _a_list_extended_in_each_turn,
+            _numbers_of_a_list_extended_and_summed,
+            _repeated_numbers_and_a_rest,
+            _repeated_by_a_tensor,
+            _rows_of_loops_in_loops,
+            _numbers_of_loops_in_loops,
+            _two_extensions_in_a_turn,
+            _a_list_that_two_variables_hold,
+            _numbers_beside_rows,
+            _numbers_gone_over_with_their_indices,
+            _numbers_with_one_more,
+        ],
+    ),
     ids=lambda model: model.__name__,
 )
 def test_other_numbers_of_elements(model, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from helpers.rows import one_in
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'opbridge[triton]'")
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.slow
 _TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 2e-2}
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", one_in(2, FORMS))
 def test_the_file_computes_what_pytorch_does(name, tmp_path):
     form = FORMS[name]
     program = opbridge.export(form.model, form.args, tmp_path / "model.onnx", dynamic_shapes=form.dynamic)
