@@ -95,6 +95,10 @@ def test_a_device_that_is_not_there() -> None:
             "Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same",
             "on several devices",
         ),
+        (
+            "Could not run 'cudaonly::scaled.out' with arguments from the 'CPU' backend.",
+            '@torch.library.register_fake("cudaonly::scaled")',
+        ),
         ("mat1 and mat2 shapes cannot be multiplied", ""),
     ],
 )

@@ -245,3 +245,28 @@ def test_what_nothing_reads_is_no_output(model, results):
     (node,) = [node for node in program.model.graph if node.domain]
     assert attributes(node)["results"] == results and len(node.outputs) == 1
     assert_same_results(run(program, (x(4, 5),)), model, (x(4, 5),), equal_nan=False)
+
+
+@pytest.fixture
+def on_cuda_alone():
+    """An operator whose only kernel is for CUDA devices, and which is captured by its fake."""
+    library = torch.library.Library("cudaonly", "DEF")
+    library.define("scaled(Tensor x, float by) -> Tensor")
+    library.impl("scaled", lambda x, by: x * by, "CUDA")
+    torch.library.register_fake("cudaonly::scaled", lambda x, by: torch.empty_like(x), lib=library)
+    yield torch.ops.cudaonly.scaled
+    library._destroy()
+
+
+def test_a_kernel_for_cuda_alone_is_not_run_by_libtorch(on_cuda_alone):
+    def model(x):
+        return on_cuda_alone(x, 2.0).relu()
+
+    with pytest.raises(opbridge.MissingOperators) as caught:
+        opbridge.export(model, (x(3),), allow=["aten"])
+    assert "Or allow the route fallthrough" in str(caught.value)
+    with pytest.raises(opbridge.MissingOperators, match="a kernel for CUDA devices only"):
+        opbridge.export(model, (x(3),), routes={"cudaonly::scaled": "aten"})
+    program = opbridge.export(model, (x(3),), allow=["standard", "fallthrough"])
+    assert only_node(program).op_type == "scaled"
+    assert "no kernel for cudaonly::scaled" in program.unverified

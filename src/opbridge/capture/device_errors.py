@@ -17,6 +17,8 @@ _MISSING = re.compile(
     r"CUDA driver version is insufficient|invalid device ordinal|No HIP GPUs are available"
 )
 
+_NO_KERNEL = re.compile(r"Could not run '(\w+::\w+)(?:\.\w+)?' with arguments from the 'CPU' backend")
+
 
 def device_advice(error: BaseException) -> str:
     """What to do about an error for the devices of tensors, as sentences; "" for another error."""
@@ -26,6 +28,13 @@ def device_advice(error: BaseException) -> str:
             "The model uses a CUDA device that this machine does not have. Create tensors on the device of an input "
             "(device=x.device) instead of 'cuda', and guard other calls with torch.cuda.is_available(); or run this on "
             "a machine with that device."
+        )
+    found = _NO_KERNEL.search(message)
+    if found:
+        return (
+            f"The operator {found[1]} has no kernel for the CPU. Register the shape and dtype of its result "
+            f'(@torch.library.register_fake("{found[1]}")), so that it is captured without being run, or run this on a '
+            "machine with the device that it has a kernel for."
         )
     if re.search(SEVERAL, message):
         return (

@@ -79,6 +79,8 @@ def reason_impossible(node: Node, route: str) -> str | None:
         return "It returns nothing, and ONNX does not support nodes without outputs."
     if not gives_tensors(node):
         return "It does not return tensors, but the outputs of a node must be tensors."
+    if route == "aten" and torch_operators.runs_on_cuda_only(target):
+        return "It has a kernel for CUDA devices only, but libtorch runs nodes on the CPU."
     try:
         _encoded(node, route, _untranslated, lambda number: None)
     except OpbridgeError as error:

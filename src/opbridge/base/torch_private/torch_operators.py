@@ -112,6 +112,11 @@ def runs_on_cpu(target: torch._ops.OpOverload) -> bool:
     return any(torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), key) for key in keys)
 
 
+def runs_on_cuda_only(target: torch._ops.OpOverload) -> bool:
+    """Whether the only kernel of an operator for dense tensors is one for CUDA devices."""
+    return not runs_on_cpu(target) and torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CUDA")
+
+
 def all_operators(namespaces: Sequence[str]) -> list[str]:
     """The qualified names of all overloads in some namespaces, without the suffix of the default one."""
     names = (name.removesuffix(".default") for name in torch._C._dispatch_get_all_op_names())
