@@ -11,6 +11,7 @@ from helpers.running import run
 
 import opbridge
 from opbridge.base.torch_private import capabilities
+from opbridge.capture.device_errors import device_advice
 from opbridge.nodes import aten_node
 
 
@@ -267,6 +268,9 @@ def test_a_kernel_for_cuda_alone_is_not_run_by_libtorch(on_cuda_alone):
     assert "Or allow the route fallthrough" in str(caught.value)
     with pytest.raises(opbridge.MissingOperators, match="a kernel for CUDA devices only"):
         opbridge.export(model, (x(3),), routes={"cudaonly::scaled": "aten"})
+    with pytest.raises(NotImplementedError) as error:
+        model(x(3))
+    assert '@torch.library.register_fake("cudaonly::scaled")' in device_advice(error.value)
     program = opbridge.export(model, (x(3),), allow=["standard", "fallthrough"])
     assert only_node(program).op_type == "scaled"
     assert "no kernel for cudaonly::scaled" in program.unverified

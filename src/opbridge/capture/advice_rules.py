@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opbridge.capture.device_errors import SEVERAL
+from opbridge.capture.device_errors import NO_DRIVER, RECORDED_LAUNCHES, SEVERAL
 
 __all__ = ["DATA_DEPENDENT", "REGISTER", "RULES", "SHAPE_VIOLATION", "Rule"]
 
@@ -104,6 +104,7 @@ RULES = (
         "a NumPy function is applied to a size that is dynamic",
         "Use Python arithmetic (x.shape[0] ** 0.5) or torch functions instead.",
     ),
+    Rule(NO_DRIVER, _ANY, "a Triton kernel is launched, which requires a GPU", RECORDED_LAUNCHES),
     Rule(
         r"data is not allocated yet",
         r"\b(tensor|as_tensor|array)\(",

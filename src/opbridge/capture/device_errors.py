@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["SEVERAL", "device_advice"]
+from opbridge.base.torch_private import torch_operators
+
+__all__ = ["NO_DRIVER", "RECORDED_LAUNCHES", "SEVERAL", "device_advice"]
 
 SEVERAL = (
     r"Expected all tensors to be on the same device|different from other tensors on |"
@@ -12,12 +14,20 @@ SEVERAL = (
 )
 """Matches torch's errors about tensors on several devices."""
 
+NO_DRIVER = r"\b0 active drivers\b"
+"""Matches Triton's error about a kernel that is launched on a machine without a GPU."""
+
+RECORDED_LAUNCHES = (
+    "Leave capture= at its default: opbridge's own capture records launches of Triton kernels without a GPU. Or run "
+    "this on a machine with one."
+)
+
 _MISSING = re.compile(
     r"Found no NVIDIA driver|not compiled with CUDA enabled|No CUDA GPUs are available|no CUDA-capable device|"
     r"CUDA driver version is insufficient|invalid device ordinal|No HIP GPUs are available"
 )
 
-_NO_KERNEL = re.compile(r"Could not run '(\w+::\w+)(?:\.\w+)?' with arguments from the 'CPU' backend")
+_NO_KERNEL = re.compile(r"Could not run '(\w+::\w+(?:\.\w+)?)' with arguments from the 'CPU' backend")
 
 
 def device_advice(error: BaseException) -> str:
@@ -29,12 +39,16 @@ def device_advice(error: BaseException) -> str:
             "(device=x.device) instead of 'cuda', and guard other calls with torch.cuda.is_available(); or run this on "
             "a machine with that device."
         )
+    if re.search(NO_DRIVER, message):
+        return f"A Triton kernel is launched, which requires a GPU. {RECORDED_LAUNCHES}"
     found = _NO_KERNEL.search(message)
-    if found:
+    target = torch_operators.operator_object(found[1]) if found else None
+    if target is not None and torch_operators.runs_on_cuda_only(target):
+        name = target.name()
         return (
-            f"The operator {found[1]} has no kernel for the CPU. Register the shape and dtype of its result "
-            f'(@torch.library.register_fake("{found[1]}")), so that it is captured without being run, or run this on a '
-            "machine with the device that it has a kernel for."
+            f"The operator {name} has a kernel for CUDA devices only. Register the shape and dtype of its result "
+            f'(@torch.library.register_fake("{name}")), so that it is captured without being run, or run this on a '
+            "machine with a CUDA device."
         )
     if re.search(SEVERAL, message):
         return (
