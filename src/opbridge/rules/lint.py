@@ -9,6 +9,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
+import onnx
 import onnx_ir as ir
 
 from opbridge.base.garbage import no_collection
@@ -313,7 +314,9 @@ def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterat
 
 def _is_foreign(looked: Looked, node: ir.Node, fact: facts.Domains) -> bool:
     """Whether a node is of a domain that the target has no operators of."""
-    return name_of(node) != node.op_type and node.domain not in fact.domains and not _is_function(looked, node)
+    if name_of(node) == node.op_type or node.domain in fact.domains or _is_function(looked, node):
+        return False
+    return not (fact.by_name and onnx.defs.has(node.op_type))
 
 
 def _is_function(looked: Looked, node: ir.Node) -> bool:

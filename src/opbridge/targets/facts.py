@@ -88,11 +88,14 @@ class Domains(Fact):
     """Of domains other than ONNX's own, only these have operators there.
 
     Attributes:
-        domains: The domains.
+        domains: The domains; none: there is no such operator.
+        by_name: Whether the target ignores domains, and takes an operator of another domain that has the name of one of
+            ONNX's for that one.
     """
 
-    needs = ("domains",)
+    needs = ()
     domains: tuple[str, ...] = ()
+    by_name: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ _WITH_BODIES = ("If", "Loop", "Scan", "SequenceMap")
 @repair(
     *("missing-operator", "no-kernel", "not-in-onnx", "unsupported-revision", "unsupported-rank"),
     *("attention-kernel", "attention-shapes"),
+    offered=lambda finding: may_be_older(finding.operator),
 )
 def in_other_operators(site: Site) -> str:
     """Others are put in its place, in the forms of the model's opset."""
