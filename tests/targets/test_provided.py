@@ -8,13 +8,14 @@ import torch
 
 import opbridge
 from opbridge.cli import main
+from opbridge.fixing.site import has_repair
 from opbridge.targets import find_targets, provided
 
 MODEL = onnx.parser.parse_model(
     '<ir_version: 8, opset_import: ["" : 17, "trt" : 1, "other" : 1]> g (float[4, 8] x) => (float[4, 3] y) '
     "{ z = trt.MyTopK <k = 3> (x) y = other.Scale (z) }"
 )
-TARGETS = ["tensorrt:10.1", "onnxruntime", "web", "openvino"]
+TARGETS = ["tensorrt:10.1", "tensorrt-rtx", "onnxruntime", "web", "webgpu", "openvino", "ncnn"]
 
 
 class MyTopK(torch.autograd.Function):
@@ -38,6 +39,13 @@ X = (torch.rand(4, 8),)
 
 def missing(target: str, *patterns: str) -> list[str]:
     return [each.operator for each in opbridge.lint(MODEL.SerializeToString(), target, provides=patterns)]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_is_missing_is_an_error_that_nothing_repairs(target):
+    found = [each for each in opbridge.lint(MODEL.SerializeToString(), target) if "::" in each.operator]
+    assert {each.operator for each in found} == {"trt::MyTopK", "other::Scale"}
+    assert all(each.severity == "error" and not has_repair(each) for each in found)
 
 
 @pytest.mark.parametrize(

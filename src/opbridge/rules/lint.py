@@ -302,21 +302,30 @@ def _of_target(looked: Looked, target: Target, chosen: frozenset[str]) -> Iterat
                 yield _finding(rule_, hit, fact.severity, fact.source, fact.note)
         if is_provided:
             continue
-        if only is not None and missing is not None and name not in present and not _is_function(looked, node):
-            for hit in missing().hits(node, only, looked):
-                if with_plugins is not None and with_plugins.are_loaded:
-                    hit = dataclasses.replace(hit, remedy=plugins.marking(node, str(target)) or hit.remedy)
-                yield _finding(missing, hit, only.severity, only.source, only.note)
-        elif foreign is not None and missing is not None and _is_foreign(looked, node, foreign):
-            for hit in missing().hits(node, foreign, looked):
-                yield _finding(missing, hit, "error", foreign.source)
+        if missing is None or _is_function(looked, node):
+            continue
+        lacking: facts.Fact
+        if foreign is not None and _is_foreign(node, foreign):
+            lacking = foreign
+        elif only is not None and _taken_for(node, foreign) not in present:
+            lacking = only
+        else:
+            continue
+        for hit in missing().hits(node, lacking, looked):
+            if with_plugins is not None and with_plugins.are_loaded:
+                hit = dataclasses.replace(hit, remedy=plugins.marking(node, str(target)) or hit.remedy)
+            yield _finding(missing, hit, lacking.severity, lacking.source, lacking.note)
 
 
-def _is_foreign(looked: Looked, node: ir.Node, fact: facts.Domains) -> bool:
+def _taken_for(node: ir.Node, domains: facts.Domains | None) -> str:
+    """The operator that a target takes a node for, as facts name it."""
+    by_name = domains is not None and domains.by_name and onnx.defs.has(node.op_type)
+    return node.op_type if by_name else name_of(node)
+
+
+def _is_foreign(node: ir.Node, domains: facts.Domains) -> bool:
     """Whether a node is of a domain that the target has no operators of."""
-    if name_of(node) == node.op_type or node.domain in fact.domains or _is_function(looked, node):
-        return False
-    return not (fact.by_name and onnx.defs.has(node.op_type))
+    return _taken_for(node, domains) != node.op_type and node.domain not in domains.domains
 
 
 def _is_function(looked: Looked, node: ir.Node) -> bool:

@@ -17,7 +17,7 @@ from opbridge.targets.facts import Kernels, Types, Unstored
 _D = ir.DataType
 
 
-@repair("unsupported-type", "no-kernel")
+@repair("unsupported-type", "no-kernel", offered=lambda finding: "::" not in finding.operator)
 def cast_and_back(site: Site) -> str:
     """The operator computes in a type that the target takes, where the results are the same, and they are cast back.
 
