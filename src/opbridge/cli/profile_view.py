@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from rich.text import Text
 
 from opbridge.cli.console import aligned, plain_table, print_plain
 from opbridge.profiling.file_graph import short_name
+from opbridge.profiling.grouping import without_folders
 
 if TYPE_CHECKING:
     from opbridge.profiling import Profile, Row
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["print_profile"]
 
 _LONGEST = 56
-_FOLDERS = re.compile(r"[^\s,]*/(?=[^/\s,]+\.py:)")
 _TITLES = {"operator": "operator", "module": "module", "line": "source line", "node": "node"}
 
 
@@ -63,7 +62,7 @@ def _print_rows(console: Console, profile: Profile, by: str, depth: int | None, 
     heads += ["code"] if by == "line" else []
     shown = []
     for row in found[:top]:
-        label = _shortened(_without_folders(row.label))
+        label = _shortened(without_folders(row.label))
         cells = [label, f"{row.calls:g}", f"{row.milliseconds:.3f}", f"{100 * row.share:.1f}%"]
         cells += _beside(row) if beside else []
         if by != "operator":
@@ -78,14 +77,9 @@ def _beside(row: Row) -> list[str]:
     return [f"{row.torch:.3f}", f"{row.lost:+.3f}"]
 
 
-def _without_folders(label: str) -> str:
-    """Places by the names of their files alone."""
-    return _FOLDERS.sub("", label)
-
-
 def _places(places: Sequence[str]) -> str:
     more = f" and {len(places) - 2} more" if len(places) > 2 else ""
-    return _without_folders(", ".join(places[:2]) + more)
+    return without_folders(", ".join(places[:2]) + more)
 
 
 def _print(console: Console, heads: list[str], rows: list[list[str]], right: list[int], left: int) -> None:

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from opbridge.errors import RunError, UsageError
+from opbridge.errors import ModelFileError, RunError, UsageError
 from opbridge.profiling import file_graph
 from opbridge.profiling import inputs as own_inputs
 from opbridge.profiling.data import Kernel, TorchTimes
@@ -108,7 +108,13 @@ def profile(
     if threads is None:
         threads = len(os.sched_getaffinity(0))
     limits = limits or Limits()
-    running = Profiled(content, runtime, limits, folder if renamed else "", kernels, aten, threads)
+    try:
+        running = Profiled(content, runtime, limits, folder if renamed else "", kernels, aten, threads)
+    except ModelFileError as error:
+        if not renamed:
+            raise
+        words = str(error).replace("The model in memory", label)  # what was loaded has other names for its nodes
+        raise ModelFileError(words.replace("the working directory", f"the folder {folder}")) from error
     try:
         chosen: dict[str, int] = {}
         times: TorchTimes | None = None

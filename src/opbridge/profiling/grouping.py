@@ -11,7 +11,7 @@ from itertools import groupby
 from opbridge.profiling.data import Kernel, TorchCall
 from opbridge.profiling.file_graph import FileNode
 
-__all__ = ["BY", "NO_LINE", "Row", "lines_label", "rows"]
+__all__ = ["BY", "NO_LINE", "Row", "lines_label", "rows", "without_folders"]
 
 BY = ("operator", "module", "line", "node")
 
@@ -19,6 +19,7 @@ NO_LINE = "(no source line)"
 _MODEL = "(the model itself)"
 _UNKNOWN = "(inserted by the runtime)"
 _SHOWN_PLACES = 4
+_FOLDERS = re.compile(r"[^\s,]*/(?=[^/\s,]+\.py:)")
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,11 @@ def _node_label(kernel: Kernel) -> str:
         near = f" for {kernel.near.shown}" if kernel.near is not None else ""
         return f"{kernel.kind}{near}"
     return kernel.of[0].shown if kernel.of else kernel.name
+
+
+def without_folders(label: str) -> str:
+    """Lines by the names of their files alone: "bert.py:12" for "models/bert.py:12"."""
+    return _FOLDERS.sub("", label)
 
 
 def _by_number(line: str) -> tuple[str, int]:

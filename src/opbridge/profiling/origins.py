@@ -103,18 +103,18 @@ class _Matching:
             self._inserted(group)
 
     def _region(self, group: Sequence[RunNode], known: set[str]) -> list[FileNode]:
-        """The nodes of the file between what a group reads and what it gives, the last first."""
-        ends = known.difference(value for node in group for value in node.outputs)
-        own = [each.outputs for node in group for each in self.of[node.name]]
-        waiting = [value for node in group for value in node.outputs if value in known]
-        waiting += [value for outputs in own for value in outputs if value not in ends]
+        """The nodes of the file between what a group reads and what it gives."""
+        own = {value for node in group for value in node.outputs}
+        named = [value for node in group for each in self.of[node.name] for value in each.outputs]
+        waiting = [value for value in own if value in known]
+        waiting += [value for value in named if value in own or value not in known]
         found: dict[str, FileNode] = {}
         while waiting:
             node = self._producer.get(waiting.pop())
             if node is None or node.name in found or node.name in self._folded:
                 continue
             found[node.name] = node
-            waiting += [value for value in node.inputs if value not in ends]
+            waiting += [value for value in node.inputs if value in own or value not in known]
         return list(found.values())
 
     def _by_operators(self, group: Sequence[RunNode], left: Sequence[FileNode]) -> None:
@@ -152,16 +152,12 @@ class _Matching:
         for each in region:
             for value in each.inputs:
                 readers[value].append(each)
-        forward = list(reversed(region))
-        for _ in range(len(region)):
-            before = len(owner)
-            for each in forward:
-                if each.name not in owner and each.name not in self._taken:
-                    makers = (self._producer.get(value) for value in each.inputs)
-                    self._join(each, (one for one in makers if one is not None), owner)
-            if len(owner) == before:
-                break
-        for each in region:
+        in_order = sorted(region, key=lambda each: each.position)
+        for each in in_order:
+            if each.name not in owner and each.name not in self._taken:
+                makers = (self._producer.get(value) for value in each.inputs)
+                self._join(each, (one for one in makers if one is not None), owner)
+        for each in reversed(in_order):
             if each.name not in owner and each.name not in self._taken:
                 self._join(each, (one for value in each.outputs for one in readers[value]), owner)
 

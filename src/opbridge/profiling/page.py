@@ -36,7 +36,7 @@ def document(profile: Profile) -> dict[str, Any]:
         "count": len(profile.kernels),
         "inputs": {name: list(shape) for name, shape in profile.shapes.items()},
         "sizes": dict(profile.sizes),
-        "notes": list(profile.notes),
+        "notes": [*profile.notes, *profile.unmatched(), *profile.busy()],
         "torch": None
         if torch is None
         else {
@@ -51,7 +51,12 @@ def document(profile: Profile) -> dict[str, Any]:
         "tables": {by: [_row(each) for each in profile.rows(by)[:_MOST_ROWS]] for by in BY},
         "torch_operators": [{"n": name, "k": calls, "m": spent} for name, calls, spent in profile.torch_rows()],
         "own": [
-            {"n": each.what, "k": each.nodes, "m": each.milliseconds, "p": list(each.places[:5])}
+            {
+                "n": each.what,
+                "k": each.nodes,
+                "m": each.milliseconds,
+                "p": [grouping.without_folders(place) for place in each.places[:5]],
+            }
             for each in profile.own()
         ],
         "flame": _tree(profile.kernels),
@@ -62,7 +67,8 @@ def document(profile: Profile) -> dict[str, Any]:
 def _row(row: grouping.Row) -> dict[str, Any]:
     names = [short_name(each) for each in row.operators[:3]]
     return {
-        "n": row.label,
+        "n": grouping.without_folders(row.label),
+        "f": row.label,
         "k": row.calls,
         "m": row.milliseconds,
         "s": row.share,
@@ -92,8 +98,11 @@ class _Branch:
             here.calls += calls
 
     def plain(self) -> dict[str, Any]:
-        """As plain data, the frames in the order in which they ran first."""
-        inside = [each.plain() for each in self.inside.values()]
+        """As plain data, the frames in the order in which they ran first; the layers of a list by their numbers."""
+        frames = list(self.inside.values())
+        if all(each.name.isdecimal() for each in frames):
+            frames.sort(key=lambda each: int(each.name))
+        inside = [each.plain() for each in frames]
         return {"n": self.name, "k": self.kind, "m": self.milliseconds, "q": self.calls, "c": inside}
 
 
@@ -119,7 +128,7 @@ def _path(kernel: Kernel) -> list[tuple[str, str]]:
         found.append((", ".join(ends), "module"))
     lines = grouping.lines_label(list(dict.fromkeys(each.line for each in places if each.line)))
     if lines:
-        found.append((lines, "line"))
+        found.append((grouping.without_folders(lines), "line"))
     inserted = kernel.kind not in ("", "fused")
     kind = "cpu" if kernel.on_cpu else "inserted" if inserted else "operator"
     name = short_name(kernel.operator)
@@ -135,4 +144,4 @@ def _torch_tree(calls: Any) -> dict[str, Any]:
 
 def _torch_path(call: TorchCall) -> list[tuple[str, str]]:
     found = [(each, "module") for each in call.module.split(".") if each]
-    return [*found, (call.line or NO_LINE, "line"), (call.operator, "operator")]
+    return [*found, (grouping.without_folders(call.line) or NO_LINE, "line"), (call.operator, "operator")]

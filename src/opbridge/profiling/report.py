@@ -20,6 +20,9 @@ from opbridge.profiling.grouping import BY, Row
 
 __all__ = ["Own", "Profile"]
 
+_STEADY = 1.5
+"""How many times as long as the fastest run the median may take on an idle machine."""
+
 
 @dataclass(frozen=True)
 class Own:
@@ -156,7 +159,29 @@ class Profile:
         if self.sizes:
             chosen = ", ".join(f"{name}={size}" for name, size in self.sizes.items())
             lines.append(f"sizes {chosen}")
-        return "\n".join([*lines, *(f"note: {each}" for each in self.notes)])
+        return "\n".join([*lines, *(f"note: {each}" for each in (*self.notes, *self.unmatched(), *self.busy()))])
+
+    def busy(self) -> list[str]:
+        """A note that the machine was busy, where runs of the same differ much; else nothing."""
+        slowest = self.plain / self.fastest if self.fastest else 1.0
+        if self.torch is not None and self.torch.fastest:
+            slowest = max(slowest, self.torch.plain / self.torch.fastest)
+        if slowest < _STEADY:
+            return []
+        return [
+            f"the median run took {slowest:.1f} times as long as the fastest: other processes use the processor, and "
+            "the times are not exact. Profile on a machine that is idle"
+        ]
+
+    def unmatched(self) -> list[str]:
+        """A note that PyTorch ran none of the lines that the file names; nothing where it ran some or was not timed."""
+        lines = {node.line for each in self.kernels for node in each.places} - {""}
+        if self.torch is None or not lines or lines & {each.line for each in self.torch.calls}:
+            return []
+        return [
+            "PyTorch ran none of the source lines that the file names: the file was exported from another model, or "
+            "from another version of its code"
+        ]
 
     def __str__(self) -> str:
         return self.summary()
@@ -177,7 +202,7 @@ class Profile:
             "kernels_ms": self.milliseconds,
             "inputs": {name: list(shape) for name, shape in self.shapes.items()},
             "sizes": dict(self.sizes),
-            "notes": list(self.notes),
+            "notes": [*self.notes, *self.unmatched(), *self.busy()],
             "torch": None if self.torch is None else self._torch_document(self.torch),
             "operators": [_row(each) for each in self.rows("operator")],
             "modules": [_row(each) for each in self.rows("module")],

@@ -61,7 +61,7 @@ const profile = async () => {
     const table = page.table(document.getElementById("rows"), {
       label: `Time by ${by}`, rows,
       columns: [
-        { title: { line: "Source line", module: "Module", node: "Node", operator: "Operator" }[by], value: (row) => row.n, cell: (row) => page.make("code", { title: row.n }, row.n), width: "minmax(220px, 2fr)" },
+        { title: { line: "Source line", module: "Module", node: "Node", operator: "Operator" }[by], value: (row) => row.n, cell: (row) => page.make("code", { title: row.f }, row.n), width: "minmax(220px, 2fr)" },
         { title: "Calls", value: (row) => row.k, width: "minmax(72px, 0.4fr)", right: true },
         { title: "ms", value: (row) => row.m, cell: (row) => row.m.toFixed(3), width: "minmax(90px, 0.5fr)", right: true },
         { title: "Share", value: (row) => row.s, cell: (row) => `${(100 * row.s).toFixed(1)} %`, width: "minmax(84px, 0.4fr)", right: true },
@@ -73,7 +73,7 @@ const profile = async () => {
         ...(by === "line" ? [{ title: "Code", value: (row) => row.c, cell: (row) => page.make("code", { title: row.c }, row.c), width: "minmax(200px, 1.6fr)" }] : []),
       ],
     });
-    page.filters(document.getElementById("tools"), { table, rows, what: "row", text: (row) => `${row.n} ${row.o} ${row.c}` });
+    page.filters(document.getElementById("tools"), { table, rows, what: "row", text: (row) => `${row.f} ${row.o} ${row.c}` });
     for (const each of document.querySelectorAll("#by button")) each.setAttribute("aria-pressed", String(each.dataset.by === by));
   };
   document.getElementById("by").replaceChildren(...["line", "module", "operator", "node"].map((by) =>
