@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opbridge.profiling import grouping
 from opbridge.profiling.data import Kernel, TorchCall
 from opbridge.profiling.file_graph import short_name
 from opbridge.profiling.grouping import BY, NO_LINE
 
-if TYPE_CHECKING:
-    from opbridge.profiling.report import Profile
-
 __all__ = ["document"]
 
 _MOST_ROWS = 5000
 
 
-def document(profile: Profile) -> dict[str, Any]:
+def document(profile: Any) -> dict[str, Any]:
     """What the page shows.
 
     Args:
-        profile: The profile.
+        profile: A `Profile`, which imports this module.
     """
     torch = profile.torch
     return {
