@@ -46,6 +46,7 @@ WORDS = {
     "tasks": "inputs and dynamic shapes for a known task",
     "pipeline": "check and export: the stages in order",
     "program": "the result of export: model, plan, verification",
+    "profiling": "where the time of a file goes",
     "verification": "the last stage",
     "fixing": "verified repairs for targets",
     "precision": "casts to float16 and bfloat16",
@@ -71,7 +72,7 @@ WORDS = {
 }
 
 STAGES = {"verification", "save", "fit", "translate", "plan", "capture", "trace"}
-ABOVE = {"cli", "coverage", "parts", "recording", "tasks", "pipeline", "program", "pages"}
+ABOVE = {"cli", "coverage", "parts", "recording", "tasks", "pipeline", "program", "profiling", "pages"}
 COLOURS = {"above": "#ede7f6", "stage": "#e3f2fd", "below": "#f1f1f1", "value": "#ffffff"}
 WIDTH = 680
 

@@ -5,6 +5,7 @@ program = opbridge.export(model, args, "model.onnx")   # export, and compare wit
 opbridge.session("model.onnx")                         # run it; torch is not needed for this
 opbridge.verify("model.onnx", model, args)             # compare a file with PyTorch again
 opbridge.lint("model.onnx", "tensorrt:10.15")          # what a target does not support in an ONNX file
+opbridge.profile("model.onnx", model, args)            # where its time goes, beside PyTorch's
 
 @opbridge.translation("mylib::foo")                    # register a translation for an operator
 def foo(x, y, alpha: float = 1.0): ...
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from opbridge.plan.inventory import inventory
     from opbridge.plan.rows import PlanRow
     from opbridge.precision import Narrowed, cast
+    from opbridge.profiling import Profile, profile
     from opbridge.program import Program, session
     from opbridge.recording.groups import CallGroup
     from opbridge.recording.recorder import Recording, record
@@ -93,6 +95,7 @@ _HOMES = {
     "Plan": "plan.data",
     "PlanRow": "plan.rows",
     "PrecisionError": "errors",
+    "Profile": "profiling",
     "Program": "program",
     "Recording": "recording.recorder",
     "RequirementError": "errors",
@@ -119,6 +122,7 @@ _HOMES = {
     "shape_of": "symbolics.autograd_functions",
     "symbolic": "symbolics.registered",
     "override": "symbolics.registered",
+    "profile": "profiling",
     "translation": "translations.registry",
     "translation_table": "translations.catalogue",
     "verify": "verification",
@@ -131,6 +135,7 @@ _USES: dict[str, Use | None] = {
     "fixing.fix": "files",
     "kernels.build": None,
     "precision": "files",
+    "profiling": "files",
     "program": "run",
     "rules.findings": "files",
     "rules.lint": "files",
@@ -160,6 +165,7 @@ __all__ = [
     "Plan",
     "PlanRow",
     "PrecisionError",
+    "Profile",
     "Program",
     "Recording",
     "RequirementError",
@@ -181,6 +187,7 @@ __all__ = [
     "lint",
     "load",
     "override",
+    "profile",
     "record",
     "register_symbolics",
     "session",

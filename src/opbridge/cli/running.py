@@ -22,6 +22,7 @@ from opbridge.cli import (
     model_commands,
     operator_commands,
     precision_commands,
+    profile_commands,
     sweep_commands,
     target_commands,
 )
@@ -40,6 +41,7 @@ del (
     model_commands,
     operator_commands,
     precision_commands,
+    profile_commands,
     sweep_commands,
     target_commands,
 )  # imported for the commands that they add to the application

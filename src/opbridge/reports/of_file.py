@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from opbridge.reports.picture import Operator, Picture
 
-__all__ = ["NodesByCall", "picture_of_model", "type_text"]
+__all__ = ["NodesByCall", "module_of", "picture_of_model", "type_text"]
 
 _LONGEST = 120
 """The longest text of an attribute that is shown."""
@@ -44,7 +44,8 @@ def _walk(graph: Any, picture: Picture, nodes: _Nodes, states: Mapping[str, str]
         number = calls.get(key, made.get(made_for, -1)) if key[0] else -1
         if number < 0:
             number = len(picture.operators)
-            found = Operator(_name_of(node), key[0] or _type_of(node), picture.module(_module_of(node)))
+            module = module_of(node.name or "", node.metadata_props)
+            found = Operator(_name_of(node), key[0] or _type_of(node), picture.module(module))
             found.frames = picture.code.written(key[2])
             found.inside, found.body = inside, body
             picture.operators.append(found)
@@ -170,15 +171,19 @@ def _type_of(node: ir.Node) -> str:
     return f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
 
 
-def _module_of(node: ir.Node) -> str:
-    """The path of the module that a node comes from."""
-    metadata = node.metadata_props
+def module_of(name: str, metadata: Mapping[str, str]) -> str:
+    """The path of the module that a node comes from: what the file says, or else what its name begins with.
+
+    Args:
+        name: The name of the node.
+        metadata: Its metadata.
+    """
     if "opbridge.operator" in metadata:
         return metadata.get("opbridge.module", "")
     scopes = metadata.get("pkg.torch.onnx.name_scopes", "")  # of torch.onnx: "['', 'layer1', 'layer1.0', 'add']"
     if scopes.startswith("[") and scopes.count("'") >= 4:
         return scopes.split("'")[-4]
-    return ".".join(_scopes((node.name or "").strip("/").split("/")[:-1]))
+    return ".".join(_scopes(name.strip("/").split("/")[:-1]))
 
 
 def _scopes(parts: list[str]) -> Iterator[str]:

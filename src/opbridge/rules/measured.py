@@ -18,7 +18,7 @@ from opbridge.rules.of_numbers import LARGEST_FLOAT16
 from opbridge.rules.rule import Hit, Rule
 from opbridge.runtimes.onnxruntime import open_session
 
-__all__ = ["Float16Activation", "Inputs", "activations", "feeds_of"]
+__all__ = ["Float16Activation", "Inputs", "activations", "arrays_of", "feeds_of"]
 
 _AT_ONCE = 64
 """So many inner values are looked at in one run."""
@@ -89,10 +89,22 @@ def feeds_of(model: ir.Model, inputs: Inputs) -> dict[str, np.ndarray]:
     Raises:
         UsageError: There are more or fewer arrays than inputs, or the file cannot be read.
     """
+    stored = model.graph.initializers
+    return arrays_of([value.name or "" for value in model.graph.inputs if value.name not in stored], inputs)
+
+
+def arrays_of(wanted: Sequence[str], inputs: Inputs) -> dict[str, np.ndarray]:
+    """The arrays for inputs by name, in their order.
+
+    Args:
+        wanted: The names of the inputs.
+        inputs: Arrays, by the names of the inputs or in their order; or an .npz file of them.
+
+    Raises:
+        UsageError: There are more or fewer arrays than inputs, or the file cannot be read.
+    """
     if isinstance(inputs, str | os.PathLike):
         inputs = _read(Path(inputs))
-    stored = model.graph.initializers
-    wanted = [value.name or "" for value in model.graph.inputs if value.name not in stored]
     given = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(wanted, inputs, strict=False))
     if set(given) != set(wanted) or len(given) != len(inputs):
         raise UsageError(

@@ -14,7 +14,7 @@ from opbridge.errors import OpbridgeError
 from opbridge.runtimes.ending import die_with_parent
 from opbridge.runtimes.messages import Read, receive, send, until_closed
 
-__all__ = ["Answer", "bytes_of", "serve", "silence"]
+__all__ = ["Answer", "bytes_of", "limit_memory", "serve", "silence"]
 
 Loaded = TypeVar("Loaded")
 
@@ -70,3 +70,18 @@ def silence() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)
+
+
+def limit_memory(gigabytes: float, *, beside: int | None = None) -> None:
+    """Limits the memory of this process to what it has and so many gigabytes.
+
+    Args:
+        gigabytes: How many.
+        beside: Bytes that it may have beside them until the limit is set again; None: it stays.
+    """
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
+    wanted = used + int(gigabytes * 2**30) + (beside or 0)
+    if most != resource.RLIM_INFINITY:
+        wanted = min(wanted, most)
+    resource.setrlimit(resource.RLIMIT_AS, (wanted, wanted if beside is None else most))

@@ -5,7 +5,15 @@ In: two files. Out: `SideBySide`. Imports `runtimes` and `errors`.
 
 from opbridge.side_by_side.ends import in_float32, narrowed
 from opbridge.side_by_side.results import Run, SideBySide
-from opbridge.side_by_side.running import compare, difference, draws, first_that_runs, is_random, random_feeds
+from opbridge.side_by_side.running import (
+    compare,
+    difference,
+    draws,
+    feeds_of_shapes,
+    first_that_runs,
+    is_random,
+    random_feeds,
+)
 
 __all__ = [
     "Run",
@@ -13,6 +21,7 @@ __all__ = [
     "compare",
     "difference",
     "draws",
+    "feeds_of_shapes",
     "first_that_runs",
     "in_float32",
     "is_random",

@@ -19,7 +19,8 @@ from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
 from opbridge.side_by_side.ends import has_bfloat16, in_float32, narrowed
 from opbridge.side_by_side.results import Run, SideBySide
 
-__all__ = ["compare", "compare_sessions", "difference", "draws", "first_that_runs", "is_random", "random_feeds"]
+__all__ = ["compare", "compare_sessions", "difference", "draws", "feeds_of_shapes", "first_that_runs", "is_random"]
+__all__ += ["random_feeds"]
 
 _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -176,28 +177,46 @@ def random_feeds(arguments: Sequence[Any]) -> Iterator[Any]:
     dynamic = any(not isinstance(size, int) for shape in shapes.values() for size in shape or ())
     for choice, (batch, other) in enumerate(_SIZES if dynamic else _SIZES[:1]):
         symbols: dict[str, int] = {}
-        attempts = []
-        for attempt in _ATTEMPTS:
-            rng = np.random.default_rng([choice, attempt])
-            feeds = {}
-            for each in arguments:
-                kind = re.fullmatch(r"tensor\((\w+)\)", each.type)
-                dtype = _TYPES.get(kind[1]) if kind else None
-                if dtype is None:
-                    yield f"The input '{each.name}' has type {each.type}, for which no random values are generated."
-                    return
-                sizes = []
-                for axis, size in enumerate(each.shape):
-                    if not isinstance(size, int):
-                        name = str(size) if size else f"{each.name}[{axis}]"
-                        size = symbols.setdefault(name, batch if axis == 0 else other + len(symbols))
-                    sizes.append(size)
-                if math.prod(sizes) > _MOST_ELEMENTS or min(sizes, default=0) < 0:
-                    yield f"The input '{each.name}' has shape {sizes}, which is too large or invalid."
-                    return
-                feeds[each.name] = _drawn(rng, sizes, np.dtype(dtype), attempt)
-            attempts.append(feeds)
-        yield attempts
+        chosen = {}
+        for each in arguments:
+            sizes = []
+            for axis, size in enumerate(each.shape):
+                if not isinstance(size, int):
+                    name = str(size) if size else f"{each.name}[{axis}]"
+                    size = symbols.setdefault(name, batch if axis == 0 else other + len(symbols))
+                sizes.append(size)
+            chosen[each.name] = sizes
+        found = feeds_of_shapes(arguments, chosen, choice)
+        yield found
+        if isinstance(found, str):
+            return
+
+
+def feeds_of_shapes(
+    arguments: Sequence[Any], shapes: Mapping[str, Sequence[int]], seed: int = 0
+) -> list[dict[str, np.ndarray]] | str:
+    """Random inputs of the given shapes: several that differ in the range of integers; or why there are none.
+
+    Args:
+        arguments: The inputs of a session.
+        shapes: The shape of each, by its name.
+        seed: What the random numbers depend on.
+    """
+    attempts = []
+    for attempt in _ATTEMPTS:
+        rng = np.random.default_rng([seed, attempt])
+        feeds = {}
+        for each in arguments:
+            kind = re.fullmatch(r"tensor\((\w+)\)", each.type)
+            dtype = _TYPES.get(kind[1]) if kind else None
+            if dtype is None:
+                return f"The input '{each.name}' has type {each.type}, for which no random values are generated."
+            sizes = list(shapes[each.name])
+            if math.prod(sizes) > _MOST_ELEMENTS or min(sizes, default=0) < 0:
+                return f"The input '{each.name}' has shape {sizes}, which is too large or invalid."
+            feeds[each.name] = _drawn(rng, sizes, np.dtype(dtype), attempt)
+        attempts.append(feeds)
+    return attempts
 
 
 def _drawn(rng: np.random.Generator, shape: Sequence[int], dtype: np.dtype, below: int) -> np.ndarray:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from opbridge.runtimes.onnxruntime import IsolatedSession
 
-__all__ = ["Exported", "verify_file", "verify_program"]
+__all__ = ["Exported", "checked_example", "verify_file", "verify_program"]
 
 
 @runtime_checkable
@@ -75,7 +75,7 @@ def verify_file(
 ) -> Verification:
     """`opbridge.verify` for a file."""
     start = time.perf_counter()
-    args, kwargs = _checked(model, args, kwargs)
+    args, kwargs = checked_example("opbridge.verify", model, args, kwargs)
     name = os.fsdecode(path)
 
     def load() -> ir.Model:
@@ -133,7 +133,7 @@ def verify_program(
         model = capture.model
     if args is None and kwargs is None:
         args, kwargs = capture.args, capture.kwargs
-    args, kwargs = _checked(model, args, kwargs)
+    args, kwargs = checked_example("opbridge.verify", model, args, kwargs)
     name = subject or (str(program.path) if program.path is not None else "the exported model")
     content: str | bytes = b""
     try:
@@ -185,15 +185,21 @@ def _capture_of_decisions(
     return found if found.decisions else None
 
 
-def _checked(model: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def checked_example(caller: str, model: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The example inputs as a tuple and a dict.
+
+    Args:
+        caller: The function that the user called, for messages.
+        model: The model.
+        args: The positional inputs.
+        kwargs: The keyword inputs.
 
     Raises:
         UsageError: The model cannot be called, or the inputs have another type.
     """
     if not callable(model) and not isinstance(model, ExportedProgram):
         raise UsageError(
-            "opbridge.verify expects a torch.nn.Module, a function or an ExportedProgram, got "
+            f"{caller} expects a torch.nn.Module, a function or an ExportedProgram, got "
             f"{type(model).__name__}. Pass the model that the file was exported from."
         )
     if isinstance(args, torch.Tensor):
@@ -201,7 +207,7 @@ def _checked(model: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[
     if args is not None and not isinstance(args, (tuple, list)):
         raise UsageError(
             f"Expected the example inputs as a tuple or a tensor, got {type(args).__name__}. Write "
-            "opbridge.verify(path, model, (x, y)); pass keyword inputs in kwargs=."
+            f"{caller}(path, model, (x, y)); pass keyword inputs in kwargs=."
         )
     if kwargs is not None and not isinstance(kwargs, Mapping):
         raise UsageError(f"Expected kwargs= as a dict of inputs by name, got {type(kwargs).__name__}.")

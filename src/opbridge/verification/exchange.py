@@ -15,7 +15,7 @@ from opbridge.base.dtypes import onnx_dtype, torch_dtype
 from opbridge.errors import UsageError
 from opbridge.runtimes.tensors import dtype_named
 
-__all__ = ["dtype_of", "quantized_as", "run", "runtime_form"]
+__all__ = ["dtype_of", "quantized_as", "run", "runtime_form", "to_runtime"]
 
 _DTYPE_NAMES = {"float": "FLOAT", "double": "DOUBLE"}
 
@@ -66,11 +66,12 @@ def run(session: Any, feeds: Mapping[str, torch.Tensor], outputs: Sequence[str] 
     if not hasattr(session, "run_with_ort_values"):
         arrays = session.run(outputs, {name: _to_array(tensor) for name, tensor in feeds.items()})
         return [_of_array(each) for each in arrays]
-    values = {name: _to_runtime(tensor) for name, tensor in feeds.items()}
+    values = {name: to_runtime(tensor) for name, tensor in feeds.items()}
     return [_to_torch(value) for value in session.run_with_ort_values(outputs, values)]
 
 
-def _to_runtime(tensor: torch.Tensor) -> Any:
+def to_runtime(tensor: torch.Tensor) -> Any:
+    """A tensor as ONNX Runtime takes it, in an OrtValue on the CPU."""
     tensor = runtime_form(tensor)
     try:
         return onnxruntime.OrtValue.ortvalue_from_numpy(tensor.numpy())

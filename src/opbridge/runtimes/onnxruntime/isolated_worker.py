@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import resource
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from opbridge.kernels import aten
@@ -16,7 +14,7 @@ from opbridge.runtimes.onnxruntime import cuda_provider
 from opbridge.runtimes.onnxruntime.isolated import tensor_from, tensor_to
 from opbridge.runtimes.onnxruntime.loading import session
 from opbridge.runtimes.onnxruntime.model_file import required_kernels
-from opbridge.runtimes.serving import Answer, bytes_of, serve, silence
+from opbridge.runtimes.serving import Answer, bytes_of, limit_memory, serve, silence
 
 __all__ = ["main"]
 
@@ -40,9 +38,9 @@ def _load(asked: Mapping[str, Any], model: str | bytes) -> tuple[Any, dict[str, 
     if cuda_provider.is_named(given):  # whose driver reserves address space for all memory of all devices
         loaded = session(model, **arguments)
     else:
-        _limit(gigabytes, beside=_TIMES_FILES * bytes_of(model))
+        limit_memory(gigabytes, beside=_TIMES_FILES * bytes_of(model))
         loaded = session(model, **arguments)
-        _limit(gigabytes)
+        limit_memory(gigabytes)
     metadata = loaded.get_modelmeta()
     return loaded, {
         "metadata": {each.name: getattr(metadata, each.name) for each in dataclasses.fields(ModelMetadata)},
@@ -71,18 +69,3 @@ def _load_libraries(paths: list[str]) -> None:
     for path in paths:
         with contextlib.suppress(OSError):
             torch.ops.load_library(path)
-
-
-def _limit(gigabytes: float, *, beside: int | None = None) -> None:
-    """Limits the memory of this process to what it has and so many gigabytes.
-
-    Args:
-        gigabytes: How many.
-        beside: Bytes that it may have beside them until the limit is set again; None: it stays.
-    """
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    most = resource.getrlimit(resource.RLIMIT_AS)[1]
-    wanted = used + int(gigabytes * 2**30) + (beside or 0)
-    if most != resource.RLIM_INFINITY:
-        wanted = min(wanted, most)
-    resource.setrlimit(resource.RLIMIT_AS, (wanted, wanted if beside is None else most))
