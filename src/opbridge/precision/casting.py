@@ -108,7 +108,8 @@ def cast_for(
     Args:
         label: What the model is called in messages; "": its path.
         fit: Rewrites a cast model in place, before it is compared, and says which nodes have to stay in float32 all the
-            same: by their names, or those of their first outputs, the reasons.
+            same: by their names, or those of their first outputs, the reasons. None: it failed half-way, and the model
+            is made again for another attempt.
         accept: Is called with the compared model before its file is put in its place. What it raises keeps the file
             from being written.
     """

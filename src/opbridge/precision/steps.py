@@ -41,7 +41,7 @@ __all__ = ["Fit", "Unsupported", "Work"]
 # The operator in a message of ONNX's inference, or of ONNX Runtime.
 _OPERATOR = re.compile(r"(?:op_type:|while running |implementation for )(\w+)")
 
-Fit: TypeAlias = Callable[[ir.Model], Mapping[str, str]]
+Fit: TypeAlias = Callable[[ir.Model], Mapping[str, str] | None]
 
 
 class Unsupported(PrecisionError):
@@ -231,7 +231,8 @@ class Work:
         rewriter.rewrite({copy.values[each] for each in wide_inputs}, {copy.values[each] for each in wide_outputs})
         # As in an export, so that ONNX Runtime loads the file on the CPU.
         transposed_products.keep_apart(copy.model, (ir.DataType.FLOAT16,))
-        if self._keep_refused(self._fit(copy.model)):
+        refused = self._fit(copy.model)
+        if refused is None or self._keep_refused(refused):
             return self.rewritten(keep_io)
         self._narrow = rewriter.narrow_values() | {
             value
