@@ -16,6 +16,7 @@ from onnxscript import opset18 as op
 import opbridge
 from opbridge.cli import main
 from opbridge.errors import UsageError
+from opbridge.fixing import repairing
 from opbridge.precision import casting, steps
 
 
@@ -97,6 +98,20 @@ def test_what_the_target_has_in_float32_alone_stays_in_it(tmp_path: Path, fact: 
     model = torch.nn.Sequential(torch.nn.Sigmoid(), torch.nn.Tanh())
     program = opbridge.export(model, (torch.randn(4),), path, precision="float16", target=target)
     assert not program.findings and len(program.repairs) == repaired
+    assert [node.op_type for node in ir.load(path).graph] == ["Sigmoid", "Cast", "Tanh", "Cast"]
+
+
+@pytest.mark.slow
+def test_a_repair_of_the_cast_model_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(site: object) -> str:
+        raise ValueError("a fault")
+
+    monkeypatch.setattr(repairing, "repairs_of", lambda finding: [fail])
+    target = chip(tmp_path, "types", 'operators = ["Tanh"]\nallowed = ["float32"]')
+    path = tmp_path / "half.onnx"
+    model = torch.nn.Sequential(torch.nn.Sigmoid(), torch.nn.Tanh())
+    program = opbridge.export(model, (torch.randn(4),), path, precision="float16", target=target)
+    assert not program.findings and not program.repairs
     assert [node.op_type for node in ir.load(path).graph] == ["Sigmoid", "Cast", "Tanh", "Cast"]
 
 

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
     from opbridge.capture import Capture
     from opbridge.capture.listing import Raw
-    from opbridge.fixing import Change
+    from opbridge.fixing import Change, Key
     from opbridge.precision import Narrowed
     from opbridge.reports.report import Report
     from opbridge.targets import Target as Limits
@@ -371,10 +371,14 @@ def _narrow(
     fits = verify and len(given) == len(program.model.graph.inputs)
     made = program.repairs
 
-    def fit(model: ir.Model) -> dict[str, str]:
+    undone: dict[Key, str] = {}
+
+    def fit(model: ir.Model) -> dict[str, str] | None:
         if limits is None:
             return {}
-        changes = _repair_in_place(program, model, limits, name)
+        changes = _repair_in_place(program, model, limits, name, undone)
+        if changes is None:
+            return None
         program.repairs = (*made, *changes)
         assert program.findings is not None
         refused = (each for each in program.findings if each.severity == "error" and each.rule in _OF_TYPES)
@@ -412,7 +416,7 @@ def _narrow(
             program.model = reading.load(narrowed.to_bytes())
             if f is not None:
                 f.write(program.to_bytes())  # type: ignore[union-attr]
-        stage.detail(narrowed.compared())
+        stage.detail(narrowed.compared() if limits is None else f"{_of_target(program)}; {narrowed.compared()}")
 
 
 def _exported(
@@ -468,7 +472,7 @@ def _exported(
     if captured.target.limits is not None:
         with _timed("repair", reporter, spent) as stage:
             _repair(program, captured.target.limits, "the model" if path is None else str(path))
-            stage.detail(_of_target(program))
+            stage.detail(counted(len(program.repairs), "repair") if is_draft else _of_target(program))
     with contextlib.ExitStack() as files:
         staged = None
         if path is not None and not is_draft:
@@ -612,15 +616,22 @@ def _repair(program: Program, limits: Limits, label: str) -> None:
     program.findings = Findings(label, [limits], made.left)
 
 
-def _repair_in_place(program: Program, model: ir.Model, limits: Limits, label: str) -> Sequence[Change]:
+def _repair_in_place(
+    program: Program, model: ir.Model, limits: Limits, label: str, undone: dict[Key, str]
+) -> Sequence[Change] | None:
     """Repairs what the target does not take of a model, notes in the program what stays, and returns what was done.
 
-    What was cast knows the values of this model, so that no copy of it will do.
+    What was cast knows the values of this model, so that no copy of it will do. After a repair that failed, which is
+    added to those that are left undone, it returns None, and the model is not to be used.
     """
-    from opbridge.fixing import repaired, repaired_copy
+    from opbridge.fixing import Broken, note_broken, repaired
     from opbridge.rules import Findings
 
-    changes, left = repaired(model, [limits], undone=repaired_copy(model, [limits]).undone)
+    try:
+        changes, left = repaired(model, [limits], undone=undone)
+    except Broken as broken:
+        note_broken(broken, undone)
+        return None
     program.findings = Findings(label, [limits], left)
     return changes
 

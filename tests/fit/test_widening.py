@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
 import pytest
 import torch
 from helpers.matching import assert_matches
 
 import opbridge
+from opbridge.fit import widening
+from opbridge.fit.target import find_target
+from opbridge.onnx.wider_types import Widened
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])
@@ -85,6 +89,22 @@ def test_bfloat16_is_widened_for_the_cpu_and_the_plan_says_so(layers):
     (note,) = [note for note in program.plan.notes if "bfloat16" in note]
     assert "compute in float32" in note and '"tensorrt" or "openvino"' in note
     assert not any("were run in float32" in note for note in program.verification.notes)
+
+
+@pytest.mark.parametrize(
+    ("counts", "target", "said"),
+    [
+        ({"BFLOAT16": 2}, "webgpu", ["2 nodes compute in float32", "is not known to have any"]),
+        ({"INT8": 1, "UINT8": 2}, "cuda", ["3 nodes of int8, uint8 compute in wider integers", "results are the same"]),
+        ({"BOOL": 1}, "tensorrt", ["1 node of bool computes in wider integers"]),
+        ({"INT8": 1}, None, []),
+        ({"FLOAT16": 1}, "webgpu", []),
+    ],
+)
+def test_what_the_plan_says_of_wider_types(counts, target, said):
+    widened = Widened(nodes={ir.DataType[name]: count for name, count in counts.items()})
+    note = widening.note(widened, find_target(target, None))
+    assert all(part in note for part in said) and bool(note) == bool(said)
 
 
 @pytest.mark.slow

@@ -117,3 +117,31 @@ def test_functions_and_their_bodies() -> None:
     (then, _) = function.graph.node(0).attributes.values()
     assert [node.op_type for node in then.as_graph()] == ["Cast", "Transpose", "Cast", "MatMul"]
     onnx.checker.check_model(ir.to_proto(model), full_check=True)
+
+
+@pytest.mark.parametrize("types", ["float16", "float"])
+def test_functions_that_are_called_with_float16(types: str) -> None:
+    text = f"""<ir_version: 9, opset_import: ["" : 20, "local" : 1]>
+    g ({types}[a, b, 4] x, {types}[4, 5] w) => ({types}[b, a, 5] y) {{ y = local.Outer (x, w) }}
+    <domain: "local", opset_import: ["" : 20, "local" : 1]> Outer (x, w) => (y) {{ y = local.Inner (x, w) }}
+    <domain: "local", opset_import: ["" : 20]> Inner (x, w) => (y) {{
+        t = Transpose <perm = [1, 0, 2]> (x)  y = MatMul (t, w)
+    }}"""
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    keep_apart(model, {ir.DataType.FLOAT16})
+    inner = next(each for each in model.functions.values() if each.name == "Inner")
+    kept = ["Max"] if types == "float16" else []
+    assert [node.op_type for node in inner] == ["Transpose", *kept, "MatMul"]
+
+
+def test_functions_that_cast_to_float16() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 20, "local" : 1]>
+    g (float[a, b, 4] x, float[4, 5] w) => (float[b, a, 5] y) { y = local.F (x, w) }
+    <domain: "local", opset_import: ["" : 20]> F (x, w) => (y) {
+        h = Cast <to = 10> (x)  v = Cast <to = 10> (w)  t = Transpose <perm = [1, 0, 2]> (h)  m = MatMul (t, v)
+        y = Cast <to = 1> (m)
+    }"""
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    keep_apart(model, {ir.DataType.FLOAT16})
+    (function,) = model.functions.values()
+    assert [node.op_type for node in function] == ["Cast", "Cast", "Transpose", "Max", "MatMul", "Cast"]

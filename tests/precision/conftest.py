@@ -26,8 +26,10 @@ from opbridge.precision.types import graphs
 class InProcess:
     """A session of this process, which raises what one in a process of its own raises."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, data_folder: str | None = None) -> None:
         options = onnxruntime.SessionOptions()
+        if data_folder is not None:
+            options.add_session_config_entry("session.model_external_initializers_file_folder_path", data_folder)
         options.log_severity_level = 4
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         try:
@@ -49,7 +51,9 @@ class InProcess:
 
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeding, "open_session", lambda model, *_, **__: InProcess(model))
+    monkeypatch.setattr(
+        feeding, "open_session", lambda model, *_, data_folder=None, **__: InProcess(model, data_folder)
+    )
     monkeypatch.setattr(preparing, "inferred", lambda model: inferred(model, isolated=False))
     here = functools.partial(converted_in_place, isolated=False)
     monkeypatch.setattr(preparing, "converted_in_place", here)

@@ -84,7 +84,7 @@ def test_what_is_measured(ready: Callable[..., Any]) -> None:
     text = """g (float[3] x) => (float[3] y) <float k = {1000}> { a = Add (x, k)  b = Sub (a, k)  y = Exp (b) }"""
     prepared, form = ready(HEAD + text, FLOAT16)
     x = np.array([1, -2, 3], np.float32) + np.float32(0.2)
-    found = measure(prepared.model, FLOAT16, prepared.floats, form, [{"x": x}, {"x": -2 * x}])
+    found = measure(prepared.model, FLOAT16, prepared.floats, form, [{"x": x}, {"x": -2 * x}], prepared.weights)
     by_name = {value.name: largest for value, largest in found.largest.items()}
     assert by_name["a"] == pytest.approx(1003.6, rel=1e-3) and by_name["x"] == pytest.approx(6.4, rel=1e-2)
     errors = {node.op_type: error for node, error in found.errors.items()}
@@ -95,7 +95,9 @@ def test_infinities_and_empty_tensors_are_measured(ready: Callable[..., Any]) ->
     text = """g (float[3] x, float[0] e) => (float[3] y) { a = Neg (x)  f = Neg (e)  y = Concat <axis = 0> (a, f) }"""
     prepared, form = ready(HEAD + text, FLOAT16)
     x = np.array([np.inf, -np.nan, 3], np.float32)
-    found = measure(prepared.model, FLOAT16, prepared.floats, form, [{"x": x, "e": np.zeros(0, np.float32)}])
+    found = measure(
+        prepared.model, FLOAT16, prepared.floats, form, [{"x": x, "e": np.zeros(0, np.float32)}], prepared.weights
+    )
     assert {value.name: largest for value, largest in found.largest.items()} == {"x": 3, "a": 3, "f": 0, "y": 3, "e": 0}
     assert all(error == 0 for error in found.errors.values())
 
@@ -103,7 +105,9 @@ def test_infinities_and_empty_tensors_are_measured(ready: Callable[..., Any]) ->
 def test_overflow_is_measured(ready: Callable[..., Any]) -> None:
     text = """g (float[3] x) => (float[3] y) { a = Mul (x, x)  y = Sqrt (a) }"""
     prepared, form = ready(HEAD + text, FLOAT16)
-    found = measure(prepared.model, FLOAT16, prepared.floats, form, [{"x": np.full(3, 300, np.float32)}])
+    found = measure(
+        prepared.model, FLOAT16, prepared.floats, form, [{"x": np.full(3, 300, np.float32)}], prepared.weights
+    )
     assert {node.op_type: error for node, error in found.errors.items()} == {
         "Mul": np.inf,
         "Sqrt": np.inf,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import onnx
 import onnxruntime
 import pytest
 from helpers.repairs import fix, model
@@ -82,6 +83,8 @@ def test_other_releases_have_it_by_the_report():
     assert not list(opbridge.lint(content, "onnxruntime:1.20"))
 
 
+LOAD = "import onnxruntime, sys; onnxruntime.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])"
+
 TRANSPOSED = {
     "a Cast": (
         "(int64[a, b, 4] x, float[4, 5] w) => (float[b, a, 5] y)"
@@ -93,6 +96,29 @@ TRANSPOSED = {
     ),
 }
 
+IN_A_FUNCTION = """<ir_version: 9, opset_import: ["" : 20, "local" : 1]>
+g (float16[a, b, 4] x, float16[4, 5] w) => (float16[b, a, 5] y) { y = local.Outer (x, w) }
+<domain: "local", opset_import: ["" : 20, "local" : 1]> Outer (x, w) => (y) { y = local.Inner (x, w) }
+<domain: "local", opset_import: ["" : 20]> Inner (x, w) => (y) {
+    t = Transpose <perm = [1, 0, 2]> (x)
+    y = MatMul (t, w)
+}"""
+
+
+def test_a_cast_in_a_function_is_found_and_repaired(tmp_path):
+    made = onnx.parser.parse_model(IN_A_FUNCTION)
+    (found,) = [
+        each for each in opbridge.lint(made.SerializeToString(), "onnxruntime") if each.rule == "transposed-cast"
+    ]
+    assert "ONNX Runtime's own" in found.message
+    fixed = fix(made, "onnxruntime")
+    assert not fixed.left and fixed.comparison.ok and fixed.comparison.largest == 0
+    path = tmp_path / "fixed.onnx"
+    path.write_bytes(fixed.content)
+    subprocess.run([sys.executable, "-c", LOAD, str(path)], check=True, timeout=120)
+    wide = onnx.parser.parse_model(IN_A_FUNCTION.replace("float16", "float"))
+    assert not list(opbridge.lint(wide.SerializeToString(), "onnxruntime"))
+
 
 @pytest.mark.parametrize("through", TRANSPOSED)
 def test_a_cast_behind_a_transpose_is_found_and_repaired(through, tmp_path):
@@ -103,6 +129,5 @@ def test_a_cast_behind_a_transpose_is_found_and_repaired(through, tmp_path):
     assert not fixed.left and fixed.comparison.ok and fixed.comparison.largest == 0
     path = tmp_path / "fixed.onnx"
     path.write_bytes(fixed.content)
-    load = "import onnxruntime, sys; onnxruntime.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])"
-    subprocess.run([sys.executable, "-c", load, str(path)], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", LOAD, str(path)], check=True, timeout=120)
     assert [each.rule for each in opbridge.lint(made.SerializeToString(), "onnxruntime:1.27")] == ["transposed-cast"]

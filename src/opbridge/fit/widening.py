@@ -7,10 +7,11 @@ Rules, in this order:
        end decides, and ONNX Runtime only proves the file.
     3. Nodes that ONNX Runtime would compute wrongly are rewritten.
 
-Nodes of integers and booleans are widened for every target. Facts of kind "types" list what a target takes at most, and
-few targets have a list of kernels behind them that says what it takes for certain: of the narrow integers that ONNX
-Runtime lacks a kernel for on the CPU, CUDA has Trilu and CumSum, and DirectML some thirty operators. A Cast between
-integers is exact, and a file that keeps them would run on no CPU.
+Nodes of integers and booleans are widened for every target, and the plan says so where it is not ONNX Runtime's CPU.
+Facts of kind "types" list what a target takes at most, and few targets have a list of kernels behind them that says
+what it takes for certain: of the narrow integers that ONNX Runtime lacks a kernel for on the CPU, CUDA has Trilu and
+CumSum, and DirectML some thirty operators. TensorRT's table names int8 for what is quantized. A Cast to a wider integer
+is exact, and a file that keeps the narrow ones would run on no CPU.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from collections.abc import Callable, Collection
 
 import onnx_ir as ir
 
-from opbridge.base.wording import counted
+from opbridge.base.wording import counted, listed
 from opbridge.fit.target import Target
 from opbridge.onnx import wider_types
-from opbridge.onnx.wider_types import Widened
+from opbridge.onnx.wider_types import INTEGERS, Widened
 from opbridge.rules.lint import look
 from opbridge.rules.looking import Looked
 from opbridge.targets import Target as Limits
@@ -65,14 +66,37 @@ def note(widened: Widened, target: Target) -> str:
     A float16 model stays one: ONNX Runtime casts by itself, and the few nodes around which it does not are not worth
     a sentence.
     """
+    if target.limits is not None:
+        return _note_for(widened, target, str(target.limits))
     count = widened.nodes.get(ir.DataType.BFLOAT16, 0)
-    if not count or target.limits is not None:
+    if not count:
         return ""
-    verb = "computes" if count == 1 else "compute"
     return (
-        f"{counted(count, 'node')} {verb} in float32, between Casts, because {target.name} {target.version} has no "
-        f"bfloat16 kernels for them on the CPU; {_KEEPING}"
+        f"{counted(count, 'node')} {_verb(count)} in float32, between Casts, because {target.name} {target.version} "
+        f"has no bfloat16 kernels for them on the CPU; {_KEEPING}"
     )
+
+
+def _note_for(widened: Widened, target: Target, asked: str) -> str:
+    """The same for a target other than ONNX Runtime on the CPU."""
+    runtime, said = f"{target.name} {target.version}", []
+    if count := widened.nodes.get(ir.DataType.BFLOAT16, 0):
+        said.append(
+            f"{counted(count, 'node')} {_verb(count)} in float32, between Casts, because {runtime} has no bfloat16 "
+            f"kernels for them on the CPU and {asked} is not known to have any."
+        )
+    integers = {dtype.name.lower(): found for dtype, found in widened.nodes.items() if dtype in INTEGERS}
+    if integers:
+        count = sum(integers.values())
+        said.append(
+            f"{counted(count, 'node')} of {listed(sorted(integers), 9)} {_verb(count)} in wider integers, between "
+            f"Casts, because {runtime} has no kernels for them on the CPU; the results are the same."
+        )
+    return " ".join(said)
+
+
+def _verb(count: int) -> str:
+    return "computes" if count == 1 else "compute"
 
 
 def _drop_unread_outputs(node: ir.Node) -> None:

@@ -13,7 +13,18 @@ evaluator.py     the original by ONNX's reference evaluator
 """
 
 from opbridge.fixing.fix import Fixed, difference, fix
-from opbridge.fixing.repairing import Change, repaired, repaired_copy
+from opbridge.fixing.repairing import Broken, Change, Key, note_broken, repaired, repaired_copy
 from opbridge.fixing.site import has_repair
 
-__all__ = ["Change", "Fixed", "difference", "fix", "has_repair", "repaired", "repaired_copy"]
+__all__ = [
+    "Broken",
+    "Change",
+    "Fixed",
+    "Key",
+    "difference",
+    "fix",
+    "has_repair",
+    "note_broken",
+    "repaired",
+    "repaired_copy",
+]

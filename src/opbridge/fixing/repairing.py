@@ -16,7 +16,7 @@ from opbridge.rules.lint import chosen_rules, look
 from opbridge.rules.looking import Looked
 from opbridge.targets import Target
 
-__all__ = ["Broken", "Change", "Key", "RepairedCopy", "key_of", "repaired", "repaired_copy"]
+__all__ = ["Broken", "Change", "Key", "RepairedCopy", "key_of", "note_broken", "repaired", "repaired_copy"]
 
 del families  # imported for the repairs that they register
 
@@ -90,7 +90,12 @@ def repaired_copy(model: ir.Model, targets: Sequence[Target]) -> RepairedCopy:
         try:
             return RepairedCopy(copy, *repaired(copy, targets, undone=undone), undone)
         except Broken as broken:
-            undone[key_of(broken.finding)] = f"it failed ({broken.why})."
+            note_broken(broken, undone)
+
+
+def note_broken(broken: Broken, undone: dict[Key, str]) -> None:
+    """Notes a repair that failed among the findings that the next attempt leaves as they are."""
+    undone[key_of(broken.finding)] = f"it failed ({broken.why})."
 
 
 def repaired(

@@ -7,7 +7,7 @@ import hashlib
 import io
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -26,7 +26,9 @@ __all__ = [
     "TOO_LARGE_WITHOUT_WEIGHTS",
     "Content",
     "ExternalData",
+    "Places",
     "damage_is_said",
+    "identity",
     "serialize",
     "to_bytes",
     "write_external_data",
@@ -41,8 +43,8 @@ MAX_FILE_BYTES = 2**31 - 1 - 2**20
 # for small weights the gaps would be too large, and a cache line suffices for aligned loads.
 _PAGE_BYTES, _LARGE_WEIGHT_BYTES, _CACHE_LINE_BYTES = 4096, 1 << 20, 64
 
-# Smaller weights stay in the model file, where shape inference and other tools look for them.
-_MIN_EXTERNAL_BYTES = 1024
+# So many bytes of two weights are compared first.
+_BEGINNING_BYTES = 1024
 
 TOO_LARGE_WITHOUT_WEIGHTS = (
     "The model was not written: even without the weights of its main graph it exceeds the 2 GB limit of protobuf. "
@@ -137,21 +139,38 @@ class Content:
                 found.update(_sample(weight.tensor))
         return found.digest()
 
-    def move_weights_out(self, data: ExternalData) -> None:
+    def move_weights_out(self, data: Places) -> None:
         """Turns all but the smallest weights into external data.
 
         Args:
-            data: The content of the file of external data, which gets the weights that it does not hold yet.
+            data: Where they go, such as the content of a file, which gets the weights that it does not hold yet.
         """
         for weight in self.weights:
             tensor = weight.tensor
-            if tensor is None or tensor.nbytes < _MIN_EXTERNAL_BYTES:
+            if tensor is None or tensor.nbytes < data.smallest:
                 continue
-            offset = data.place(weight.proto.name, tensor)
+            place = data.place(weight.proto.name, tensor)
+            if place is None:
+                continue
+            location, offset = place
             weight.proto.data_location = weight.proto.EXTERNAL
-            for key, value in (("location", data.location), ("offset", offset), ("length", tensor.nbytes)):
+            for key, value in (("location", location), ("offset", offset), ("length", tensor.nbytes)):
                 weight.proto.external_data.add(key=key, value=str(value))
             weight.tensor = None
+
+
+class Places(Protocol):
+    """Where the external data of a model are.
+
+    Attributes:
+        smallest: The bytes from which on a weight is external.
+    """
+
+    @property
+    def smallest(self) -> int: ...
+
+    def place(self, name: str, tensor: ir.TensorProtocol) -> tuple[str, int] | None:
+        """The file and the offset of a weight; None: it stays in the model file."""
 
 
 @dataclass
@@ -160,12 +179,15 @@ class ExternalData:
 
     Attributes:
         location: The name of the file, relative to the model files.
+        smallest: The bytes from which on a weight is external. Smaller ones stay in the model file, where shape
+            inference and other tools look for them.
         finds_equal: Whether weights with the same bytes are stored once as well: several models may hold copies of what
             was computed from one weight, such as its transpose.
         stored: The offset, the name and the tensor of each weight, by ascending offset.
     """
 
     location: str
+    smallest: int = 1024
     finds_equal: bool = False
     stored: list[tuple[int, str, ir.TensorProtocol]] = field(default_factory=list)
     _offsets: dict[Hashable, int] = field(default_factory=dict)
@@ -179,13 +201,13 @@ class ExternalData:
         offset, _, last = self.stored[-1]
         return offset + last.nbytes
 
-    def place(self, name: str, tensor: ir.TensorProtocol) -> int:
-        """The offset of a weight, which is added where the file does not have it yet."""
-        identity = _identity(tensor)
-        if identity not in self._offsets:
+    def place(self, name: str, tensor: ir.TensorProtocol) -> tuple[str, int]:
+        """The file and the offset of a weight, which is added where the file does not have it yet."""
+        key = identity(tensor)
+        if key not in self._offsets:
             known = self._equal(tensor) if self.finds_equal else None
-            self._offsets[identity] = self._add(name, tensor) if known is None else known
-        return self._offsets[identity]
+            self._offsets[key] = self._add(name, tensor) if known is None else known
+        return self.location, self._offsets[key]
 
     def _add(self, name: str, tensor: ir.TensorProtocol) -> int:
         step = _PAGE_BYTES if tensor.nbytes >= _LARGE_WEIGHT_BYTES else _CACHE_LINE_BYTES
@@ -362,10 +384,10 @@ def _sample(tensor: ir.TensorProtocol) -> bytes:
 
 def _beginning(tensor: ir.TensorProtocol) -> Hashable:
     """What is equal for tensors with the same bytes, and for few others."""
-    return tensor.nbytes, _content(tensor)[:_MIN_EXTERNAL_BYTES].tobytes()
+    return tensor.nbytes, _content(tensor)[:_BEGINNING_BYTES].tobytes()
 
 
-def _identity(tensor: ir.TensorProtocol) -> Hashable:
+def identity(tensor: ir.TensorProtocol) -> Hashable:
     """A key that is equal for tensors that are known to have the same bytes."""
     if isinstance(tensor, TorchTensor):
         return tensor.identity() or id(tensor)

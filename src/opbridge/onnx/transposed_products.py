@@ -17,27 +17,63 @@ from collections.abc import Collection
 
 import onnx_ir as ir
 
-__all__ = ["keep_apart", "keep_operands_apart", "operands_read_through_a_cast"]
+__all__ = ["functions_computing_in", "keep_apart", "keep_operands_apart", "operands_read_through_a_cast"]
 
 
 def keep_apart(model: ir.Model, cast: Collection[ir.DataType]) -> None:
     """Rewrites each MatMul of a transposed operand that ONNX Runtime would read through a Cast, in place.
 
-    Also in functions, where only a Cast in the file is seen, since values in them have no types.
+    Also in functions, where values have no types: what the function may compute in the types counts as such.
 
     Args:
         model: The model. The types of its values are known.
         cast: The types that ONNX Runtime casts of its own accord, where it runs the file in the end.
     """
-    functions = (each.graph for each in model.functions.values())
-    for outermost in (model.graph, *functions):
+    computing = functions_computing_in(model, cast)
+    for function in (None, *model.functions.values()):
+        outermost = model.graph if function is None else function.graph
+        types = {*cast, None} if function in computing else set(cast)
         for node in list(outermost.all_nodes()):
             if node.op_type == "MatMul" and node.domain == "":
-                keep_operands_apart(node, cast)
+                keep_operands_apart(node, types)
 
 
-def operands_read_through_a_cast(product: ir.Node, cast: Collection[ir.DataType]) -> list[int]:
-    """The places of the operands of a MatMul that ONNX Runtime would read through a Cast and merge with a Transpose."""
+def functions_computing_in(model: ir.Model, types: Collection[ir.DataType]) -> list[ir.Function]:
+    """The functions of a model that may compute in some types.
+
+    They read values of these types where they are called, cast to them, or are called by one that does.
+    """
+    found: list[ir.Function] = []
+
+    def look(outermost: ir.Graph, *, is_inside: bool) -> None:
+        for node in outermost.all_nodes():
+            called = model.functions.get(node.op_identifier())
+            if called is None or called in found:
+                continue
+            if is_inside or any(value is not None and value.dtype in types for value in node.inputs):
+                found.append(called)
+                look(called.graph, is_inside=True)
+
+    look(model.graph, is_inside=False)
+    for function in model.functions.values():
+        if function not in found and any(_casts_to(node, types) for node in function.all_nodes()):
+            found.append(function)
+            look(function.graph, is_inside=True)
+    return found
+
+
+def _casts_to(node: ir.Node, types: Collection[ir.DataType]) -> bool:
+    to = node.attributes.get("to")
+    return node.op_type == "Cast" and to is not None and (to.is_ref() or to.value in types)
+
+
+def operands_read_through_a_cast(product: ir.Node, cast: Collection[ir.DataType | None]) -> list[int]:
+    """The places of the operands of a MatMul that ONNX Runtime would read through a Cast and merge with a Transpose.
+
+    Args:
+        product: The MatMul.
+        cast: The types that ONNX Runtime casts of its own accord; None: values without a type count as well.
+    """
     if _have_same_rank(product):
         return []
     return [
@@ -47,8 +83,8 @@ def operands_read_through_a_cast(product: ir.Node, cast: Collection[ir.DataType]
     ]
 
 
-def keep_operands_apart(product: ir.Node, cast: Collection[ir.DataType]) -> None:
-    """Rewrites one MatMul; see `keep_apart`."""
+def keep_operands_apart(product: ir.Node, cast: Collection[ir.DataType | None]) -> None:
+    """Rewrites one MatMul; see `operands_read_through_a_cast`."""
     for position in operands_read_through_a_cast(product, cast):
         value = product.inputs[position]
         producer = None if value is None else value.producer()

@@ -20,7 +20,7 @@ import onnx_ir as ir
 
 from opbridge.onnx import opsets
 
-__all__ = ["Kernels", "Widened", "widen"]
+__all__ = ["INTEGERS", "Kernels", "Widened", "widen"]
 
 _T = ir.DataType
 
@@ -35,6 +35,9 @@ _WIDER: dict[ir.DataType, tuple[ir.DataType, ...]] = {
     _T.FLOAT16: (_T.FLOAT,),
     _T.BFLOAT16: (_T.FLOAT,),
 }
+
+INTEGERS = frozenset(_WIDER) - {_T.FLOAT16, _T.BFLOAT16}
+"""The integers that are widened, and booleans."""
 
 
 class Lacks(Protocol):

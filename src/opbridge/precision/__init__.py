@@ -16,6 +16,8 @@ instruments.py   nodes that are added to a copy of a model, to look into it
 measuring.py     what its values reach, and what each node loses
 simulating.py    a copy in which each node rounds or not, as it is told
 searching.py     the nodes that cost most, by halves
+tensors.py       tensors of float32 in a format
+sharing.py       the models of the steps, with weights that are written once or not at all
 emulating.py     the cast model in float32, with every rounding
 feeding.py       inputs to run both on
 drawn.py         outputs of random numbers, which cannot be compared

@@ -108,7 +108,8 @@ def cast_for(
     Args:
         label: What the model is called in messages; "": its path.
         fit: Rewrites a cast model in place, before it is compared, and says which nodes have to stay in float32 all the
-            same: by their names, or those of their first outputs, the reasons.
+            same: by their names, or those of their first outputs, the reasons. None: it failed half-way, and the model
+            is made again for another attempt.
         accept: Is called with the compared model before its file is put in its place. What it raises keeps the file
             from being written.
     """
@@ -118,22 +119,28 @@ def cast_for(
     content, path = checked_model(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
     label = label or path
     work = Work(content, label, format_, tolerance or format_.tolerance, progress or _silent, fit)
-    work.read()
-    if external_data is None:
-        external_data = is_external(work.model) or None
-    if verify:
-        work.run(inputs, keep_io)
-    work.choose(keep)
-    with contextlib.ExitStack() as places:
+    with contextlib.closing(work), contextlib.ExitStack() as places:
+        work.read()
+        if external_data is None:
+            external_data = is_external(work.model) or None
+        if verify:
+            work.run(inputs, keep_io)
+        work.choose(keep)
         files = None
+
+        def write() -> Path:
+            nonlocal files
+            assert output is not None
+            places.close()  # what was written before
+            files = places.enter_context(writer.staged(result.model, output, external_data=external_data))
+            return files.path
+
         attempt = 0
         while attempt < _ROUNDS:
             work.search(work.tolerance / 2**attempt)
             try:
                 result = work.rewritten(keep_io)
-                if output is not None:
-                    files = places.enter_context(writer.staged(result.model, output, external_data=external_data))
-                work.compare(result, None if files is None else files.path)
+                work.compare(result, None if output is None else write)
             except Unsupported as unsupported:
                 if not work.keep_unsupported(unsupported):
                     raise PrecisionError(str(unsupported), unsupported.result) from unsupported

@@ -33,6 +33,7 @@ from opbridge.precision.instruments import MOVING
 from opbridge.precision.measuring import Measured
 from opbridge.precision.report import Kept
 from opbridge.precision.rewriting import LARGE, constant_of
+from opbridge.precision.tensors import from_numbers
 from opbridge.precision.types import Floats, graphs
 
 __all__ = ["MARGIN", "Chooser"]
@@ -229,7 +230,8 @@ class Chooser:
     def _loss(self, tensor: ir.TensorProtocol) -> tuple[float, float]:
         """How far a constant is from what it becomes, and its largest finite magnitude."""
         if id(tensor) not in self._losses:
-            self._losses[id(tensor)] = tensor, loss(tensor.numpy(), self._to)  # it lives, and keeps its identity
+            found = from_numbers(tensor, lambda array: loss(array, self._to))
+            self._losses[id(tensor)] = tensor, found  # it lives, and keeps its identity
         return self._losses[id(tensor)][1]
 
     def _ranges(self, measured: Measured, margin: float) -> None:

@@ -7,15 +7,18 @@ output of a node is rounded to it, so that the types of the model are what is ru
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx_ir as ir
 
 from opbridge.precision.copies import Copy
 from opbridge.precision.formats import Format
 from opbridge.precision.instruments import Instruments, Place, is_own
+from opbridge.precision.tensors import is_rounded
 from opbridge.precision.types import bodies, graphs
 
-__all__ = ["emulated"]
+__all__ = ["emulated", "with_unwritten_weights"]
 
 _FLOAT = ir.DataType.FLOAT
 
@@ -35,7 +38,9 @@ def emulated(model: ir.Model, to: Format, narrow: set[ir.Value]) -> ir.Model:
     inner = {copy.values[each] for each in narrow if each in copy.values}
     for graph in graphs(copy.model.graph):
         for value in (*graph.inputs, *graph.initializers.values()):
-            if value in inner:
+            if value not in inner:
+                continue
+            if graph is not copy.model.graph or not _is_from_source(value, to, tools.rounded):
                 value.type = ir.TensorType(_FLOAT)
                 if value.const_value is not None:
                     value.const_value = _wide(value.const_value)
@@ -44,6 +49,41 @@ def emulated(model: ir.Model, to: Format, narrow: set[ir.Value]) -> ir.Model:
             if not is_own(node):
                 _emulate(node, to, tools, inner)
     return copy.model
+
+
+def with_unwritten_weights(model: ir.Model, to: Format) -> ir.Model:
+    """A copy of a model that casts its weights when they are read, from those that the float32 model has.
+
+    It computes what the model does, and has no weights of its own that would have to be written.
+    """
+    copy = Copy(model).model
+    tools = Instruments(copy, to)
+
+    def cast(value: ir.Value) -> ir.Value:
+        return tools.emit(Place.behind(value, copy.graph), "Cast", value, dtype=to.dtype, to=int(to.dtype))
+
+    for value in list(copy.graph.initializers.values()):
+        _is_from_source(value, to, cast)
+    return copy
+
+
+def _is_from_source(value: ir.Value, to: Format, narrow: Callable[[ir.Value], ir.Value]) -> bool:
+    """Has a weight be the one of float32 that it was cast from, and rounds it for its users; whether that is so.
+
+    Args:
+        value: The weight.
+        to: The format.
+        narrow: Gives a value of float32 as the users get it.
+    """
+    tensor = value.const_value
+    if value.is_graph_input() or value.is_graph_output() or not is_rounded(tensor, to):
+        return False
+    uses = list(value.uses())
+    value.const_value, value.type = tensor.source, ir.TensorType(_FLOAT)
+    rounded = narrow(value)
+    for user, at in uses:
+        user.replace_input_with(at, rounded)
+    return True
 
 
 def _emulate(node: ir.Node, to: Format, tools: Instruments, inner: set[ir.Value]) -> None:

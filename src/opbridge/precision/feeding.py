@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from opbridge.errors import OpbridgeError
 from opbridge.precision.formats import Format, narrowed
+from opbridge.precision.sharing import StepModel
 from opbridge.rules.measured import Inputs, feeds_of
 from opbridge.runtimes.onnxruntime import open_session
 from opbridge.side_by_side import first_that_runs, random_feeds
@@ -48,9 +49,13 @@ def opened(model: Any) -> Iterator[Any]:
     """A session in a process of its own, with nothing optimised: what is rounded stays rounded.
 
     Args:
-        model: The path of the file, or its content.
+        model: The path of the file, its content, or a model of a step.
     """
-    session = open_session(model if isinstance(model, bytes) else str(model), True, optimised=False, quiet=True)
+    folder = None
+    if isinstance(model, StepModel):
+        model, folder = model.content, model.folder
+    content = model if isinstance(model, bytes) else str(model)
+    session = open_session(content, True, optimised=False, quiet=True, data_folder=folder)
     try:
         yield session
     finally:

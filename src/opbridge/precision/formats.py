@@ -11,10 +11,11 @@ import onnx_ir as ir
 
 from opbridge.errors import UsageError
 
-__all__ = ["BFLOAT16", "FLOAT16", "Format", "clamped", "find_format", "loss", "narrowed"]
+__all__ = ["BFLOAT16", "FLOAT16", "Format", "clamped", "find_format", "largest", "loss", "narrowed"]
 
 
-_AT_ONCE = 1 << 22
+_AT_ONCE = 1 << 20
+"""So many numbers are in memory beside an array and what it becomes."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,21 @@ def narrowed(array: np.ndarray, to: Format) -> np.ndarray:
 
 def clamped(array: np.ndarray, to: Format) -> np.ndarray:
     """The numbers rounded, where those beyond the format become its largest and not infinite."""
-    finite = np.isfinite(array)
-    return narrowed(np.where(finite, np.clip(array, -to.largest, to.largest), array), to)
+    flat, result = array.reshape(-1), np.empty(array.size, to.numpy)
+    for at in range(0, flat.size, _AT_ONCE):
+        part = flat[at : at + _AT_ONCE]
+        within = np.where(np.isfinite(part), np.clip(part, -to.largest, to.largest), part)
+        result[at : at + _AT_ONCE] = narrowed(within, to)
+    return result.reshape(array.shape)
+
+
+def largest(array: np.ndarray) -> float:
+    """The largest finite magnitude."""
+    flat, found = array.reshape(-1), 0.0
+    for at in range(0, flat.size, _AT_ONCE):
+        part = flat[at : at + _AT_ONCE]
+        found = max(found, float(np.abs(part, where=np.isfinite(part), out=np.zeros_like(part)).max()))
+    return found
 
 
 def loss(array: np.ndarray, to: Format) -> tuple[float, float]:
@@ -95,12 +109,12 @@ def loss(array: np.ndarray, to: Format) -> tuple[float, float]:
     Numbers that are not finite are left out, and 0 is no loss where all are 0.
     """
     flat = array.reshape(-1)
-    largest = apart = whole = 0.0
+    most = apart = whole = 0.0
     for at in range(0, flat.size, _AT_ONCE):
         part = flat[at : at + _AT_ONCE]
         finite = part[np.isfinite(part)].astype(np.float64)
         if finite.size:
-            largest = max(largest, float(np.abs(finite).max()))
+            most = max(most, float(np.abs(finite).max()))
             apart += float(((clamped(finite, to).astype(np.float64) - finite) ** 2).sum())
             whole += float((finite**2).sum())
-    return (math.sqrt(apart / whole) if whole else 0.0), largest
+    return (math.sqrt(apart / whole) if whole else 0.0), most

@@ -7,10 +7,8 @@ or a Scan as a state, of which the largest of all turns is kept, and out of an I
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +19,8 @@ from opbridge.precision.feeding import opened
 from opbridge.precision.formats import Format, loss
 from opbridge.precision.forms import CONTROL_FLOW, Form
 from opbridge.precision.instruments import MOVING, Instruments, Place
+from opbridge.precision.sharing import SharedWeights
 from opbridge.precision.types import Floats, bodies
-from opbridge.save import writer
 
 __all__ = ["Measured", "measure"]
 
@@ -58,6 +56,7 @@ def measure(
     floats: Floats,
     form: Callable[[ir.Node], Form],
     feeds: Sequence[Mapping[str, Any]],
+    weights: SharedWeights,
 ) -> Measured:
     """Runs a model on inputs, and says what its values reach.
 
@@ -67,19 +66,17 @@ def measure(
         floats: Its values of float32.
         form: The form of a node.
         feeds: The inputs.
+        weights: Where its weights are found.
 
     Raises:
         OpbridgeError: The copy does not load, or does not run.
     """
     measuring = _Measuring(model, to, floats, form)
     found = np.zeros(len(measuring.subjects) * 2, np.float64)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "measured.onnx"
-        writer.save(measuring.copy.model, path)
-        with opened(path) as session:
-            for each in feeds:
-                (numbers,) = session.run([measuring.output], each)
-                found = np.maximum(found, numbers)  # NaN stays
+    with opened(weights.model(measuring.copy.model)) as session:
+        for each in feeds:
+            (numbers,) = session.run([measuring.output], each)
+            found = np.maximum(found, numbers)  # NaN stays
     result = measuring.result(found)
     for value in model.graph.inputs:
         for each in feeds:

@@ -5,9 +5,7 @@ values.
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import onnx_ir as ir
 
@@ -19,9 +17,9 @@ from opbridge.precision.calls import Call, inlined
 from opbridge.precision.copies import Copy
 from opbridge.precision.feeding import opened
 from opbridge.precision.formats import FLOAT16, Format
+from opbridge.precision.sharing import SharedWeights
 from opbridge.precision.types import Floats, bodies, graphs
 from opbridge.runtimes.onnxruntime import newest_opset
-from opbridge.save import writer
 
 __all__ = ["Prepared", "prepared"]
 
@@ -37,12 +35,14 @@ class Prepared:
         opsets: The opset that it had and the one that it has.
         floats: Its values of float32.
         calls: The calls of functions that were inlined.
+        weights: Where sessions find its weights.
     """
 
     model: ir.Model
     opsets: tuple[int, int]
     floats: Floats
     calls: dict[str, Call]
+    weights: SharedWeights
 
 
 def prepared(model: ir.Model, label: str, to: Format) -> Prepared:
@@ -84,10 +84,11 @@ def prepared(model: ir.Model, label: str, to: Format) -> Prepared:
         with contextlib.suppress(ConversionError):  # it stays as it is, and what has no form there in float32
             model, opset = converted_in_place(model.clone(), label, newer).model, newer
             floats = Floats(model, Types(model, inferred(without_weights(model))), opset)
-    _ask(model, floats)
+    weights = SharedWeights(model)
+    _ask(model, floats, weights)
     if not any(value in floats for graph in graphs(model.graph) for value in _values(graph)):
         raise PrecisionError(f"{label} has no float32 values, so there is nothing to cast. Nothing was written.")
-    return Prepared(model, (source, opset), floats, calls)
+    return Prepared(model, (source, opset), floats, calls, weights)
 
 
 def _opset_of(model: ir.Model, floats: Floats, opset: int, to: Format) -> int:
@@ -114,21 +115,18 @@ def _takes(operator: str, opset: int, to: Format) -> bool:
     return schema is not None and any(to.spelled in schemas.permitted(schema, each) for each in schema.outputs)
 
 
-def _ask(model: ir.Model, floats: Floats) -> None:
+def _ask(model: ir.Model, floats: Floats, weights: SharedWeights) -> None:
     """Asks ONNX Runtime for the types of what its own operators give, which ONNX's inference does not know."""
     unknown = floats.unknown(model.graph)
     if not unknown:
         return
     copy = Copy(model)
     copy.model.graph.outputs[:] = [copy.values[each] for each in unknown]
-    with contextlib.suppress(OpbridgeError), tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "asked.onnx"
-        writer.save(copy.model, path)
-        with opened(path) as session:
-            for value, output in zip(unknown, session.get_outputs(), strict=True):
-                name = output.type.removeprefix("tensor(").removesuffix(")").upper()
-                if name in ir.DataType.__members__ and output.type.startswith("tensor("):
-                    floats.note(value, ir.DataType[name])
+    with contextlib.suppress(OpbridgeError), opened(weights.model(copy.model)) as session:
+        for value, output in zip(unknown, session.get_outputs(), strict=True):
+            name = output.type.removeprefix("tensor(").removesuffix(")").upper()
+            if name in ir.DataType.__members__ and output.type.startswith("tensor("):
+                floats.note(value, ir.DataType[name])
     floats.fill(model.graph)
 
 

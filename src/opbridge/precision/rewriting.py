@@ -19,6 +19,7 @@ import onnx_ir as ir
 
 from opbridge.precision.formats import Format, clamped
 from opbridge.precision.forms import CONTROL_FLOW, Form
+from opbridge.precision.tensors import CastTensor
 from opbridge.precision.types import Floats, bodies, graphs
 
 __all__ = ["LARGE", "Rewriter", "constant_of", "is_constant"]
@@ -228,19 +229,17 @@ class Rewriter:
         return result
 
     def _narrow_tensor(self, tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-        """The tensor in the format, made when it is written: one of the model at a time is in memory."""
+        """The tensor in the format."""
         key: object = id(tensor)
         if isinstance(tensor, ir.ExternalTensor):  # tied weights are several tensors of one place
             key = tensor.path, tensor.offset, tensor.nbytes, tuple(tensor.shape)
         if key not in self._tensors:
             self._read.append(tensor)
-            to, shape = self._to, ir.Shape(tensor.shape.numpy())
-            if tensor.size <= 1 << 10:
+            to = self._to
+            if tensor.size <= LARGE:
                 self._tensors[key] = ir.Tensor(clamped(tensor.numpy(), to).reshape(tensor.shape.numpy()), to.dtype)
             else:
-                self._tensors[key] = ir.LazyTensor(
-                    lambda: ir.Tensor(clamped(tensor.numpy(), to), to.dtype), dtype=to.dtype, shape=shape
-                )
+                self._tensors[key] = CastTensor(tensor, to)
         return self._tensors[key]
 
     def _unused(self, name: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -22,7 +21,7 @@ from opbridge.precision.calls import outlined
 from opbridge.precision.choosing import Chooser
 from opbridge.precision.copies import Copy
 from opbridge.precision.drawn import drawn_outputs, is_alike
-from opbridge.precision.emulating import emulated
+from opbridge.precision.emulating import emulated, with_unwritten_weights
 from opbridge.precision.feeding import Expected, expected, given_to, opened
 from opbridge.precision.formats import Format
 from opbridge.precision.forms import Form, form_of
@@ -32,17 +31,17 @@ from opbridge.precision.preparing import Prepared, prepared
 from opbridge.precision.report import Narrowed, Output
 from opbridge.precision.rewriting import Rewriter
 from opbridge.precision.searching import Search, search
+from opbridge.precision.sharing import SharedWeights, StepModel
 from opbridge.precision.simulating import Simulation
 from opbridge.precision.types import graphs
 from opbridge.rules.measured import Inputs
-from opbridge.save import writer
 
 __all__ = ["Fit", "Unsupported", "Work"]
 
 # The operator in a message of ONNX's inference, or of ONNX Runtime.
 _OPERATOR = re.compile(r"(?:op_type:|while running |implementation for )(\w+)")
 
-Fit: TypeAlias = Callable[[ir.Model], Mapping[str, str]]
+Fit: TypeAlias = Callable[[ir.Model], Mapping[str, str] | None]
 
 
 class Unsupported(PrecisionError):
@@ -74,6 +73,8 @@ class Work:
         self._expected = Expected(note="The comparison was disabled.")
         self._measured: Measured | None = None
         self._before: float | None = None
+        self._is_refused = False
+        self._weights: SharedWeights | None = None
 
     def read(self) -> None:
         """Reads the model.
@@ -87,6 +88,7 @@ class Work:
         self._size = serialize(loaded).size()
         found: Prepared = prepared(loaded, self._label, self._to)
         self.model, self._opsets, self._floats, self._calls = found.model, found.opsets, found.floats, found.calls
+        self._weights = found.weights
         self._drawn = drawn_outputs(self.model)
 
         @functools.cache
@@ -100,6 +102,11 @@ class Work:
                 f"{self._label} has nothing to cast: no operator of the model computes float32 values that "
                 f"{self._to.name} could replace at opset {found.opsets[1]}. Nothing was written."
             )
+
+    def close(self) -> None:
+        """Removes what the steps have written."""
+        if self._weights is not None:
+            self._weights.close()
 
     def run(self, inputs: Inputs | None, keep_io: bool) -> None:
         """Runs the float32 model.
@@ -121,7 +128,9 @@ class Work:
         if self._expected.feeds:
             self._said("measuring the values of the model")
             try:
-                self._measured = measure(self.model, self._to, self._floats, self._form, self._expected.feeds)
+                self._measured = measure(
+                    self.model, self._to, self._floats, self._form, self._expected.feeds, self._shared()
+                )
             except OpbridgeError as error:
                 self._expected.note = f"Its values could not be measured: {' '.join(str(error).split())[:200]}"
         self._chooser.choose(keep, self._measured, self._expected.given, self.tolerance)
@@ -152,31 +161,28 @@ class Work:
         Raises:
             OpbridgeError: The simulation does not load.
         """
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "simulated.onnx"
-            writer.save(simulation.model, path)
-            with opened(path) as session:
+        with opened(self._shared().model(simulation.model)) as session:
 
-                def error_of(chosen: Sequence[int]) -> float:
-                    flags = np.zeros(max(len(nodes), 1), np.bool_)
-                    flags[list(chosen)] = True
-                    worst = 0.0
-                    for feeds, want in zip(self._expected.feeds, self._expected.outputs, strict=True):
-                        try:
-                            have = session.run(self._expected.names, {**feeds, simulation.choice: flags})
-                        except OpbridgeError:  # a rounded number that is an index or a size
-                            return float("inf")
-                        triples = zip(self._expected.names, want, have, strict=True)
-                        errors = [apart(one, other).error for name, one, other in triples if name not in self._drawn]
-                        worst = max(worst, *errors, 0.0)
-                    return worst
+            def error_of(chosen: Sequence[int]) -> float:
+                flags = np.zeros(max(len(nodes), 1), np.bool_)
+                flags[list(chosen)] = True
+                worst = 0.0
+                for feeds, want in zip(self._expected.feeds, self._expected.outputs, strict=True):
+                    try:
+                        have = session.run(self._expected.names, {**feeds, simulation.choice: flags})
+                    except OpbridgeError:  # a rounded number that is an index or a size
+                        return float("inf")
+                    triples = zip(self._expected.names, want, have, strict=True)
+                    errors = [apart(one, other).error for name, one, other in triples if name not in self._drawn]
+                    worst = max(worst, *errors, 0.0)
+                return worst
 
-                rest = list(range(len(nodes)))
-                before = error_of(rest)
-                if before > tolerance / 2 and self._measured is not None:
-                    self._chooser.keep_inexact(self._measured, tolerance)
-                    rest = [at for at in rest if nodes[at] not in self._chooser.kept]
-                found = search(rest, error_of, tolerance, self._said)
+            rest = list(range(len(nodes)))
+            before = error_of(rest)
+            if before > tolerance / 2 and self._measured is not None:
+                self._chooser.keep_inexact(self._measured, tolerance)
+                rest = [at for at in rest if nodes[at] not in self._chooser.kept]
+            found = search(rest, error_of, tolerance, self._said)
         return before, found
 
     def keep_unsupported(self, unsupported: Unsupported) -> bool:
@@ -225,7 +231,8 @@ class Work:
         rewriter.rewrite({copy.values[each] for each in wide_inputs}, {copy.values[each] for each in wide_outputs})
         # As in an export, so that ONNX Runtime loads the file on the CPU.
         transposed_products.keep_apart(copy.model, (ir.DataType.FLOAT16,))
-        if self._keep_refused(self._fit(copy.model)):
+        refused = self._fit(copy.model)
+        if refused is None or self._keep_refused(refused):
             return self.rewritten(keep_io)
         self._narrow = rewriter.narrow_values() | {
             value
@@ -259,39 +266,55 @@ class Work:
             opsets=self._opsets,
         )
 
-    def compare(self, result: Narrowed, path: Path | None) -> None:
+    def compare(self, result: Narrowed, write: Callable[[], Path] | None) -> None:
         """Runs the cast model, with every rounding; of float16 the file itself too, in ONNX Runtime.
+
+        The file is written when the results with every rounding are within the tolerance. Once ONNX Runtime has
+        refused a model, the next ones run before they are written, with weights that are cast when they are read.
 
         Args:
             result: The model, which gets the comparison.
-            path: Its file; None: it is not to be written.
+            write: Writes it, and returns the path; None: it is not to be written, and runs without.
 
         Raises:
             PrecisionError: It does not load where the float32 model does.
         """
         if not self._expected.feeds:
+            if write is not None:
+                write()
             return
         self._said("comparing")
-        with tempfile.TemporaryDirectory() as folder:
-            rounded = Path(folder) / "emulated.onnx"
-            writer.save(emulated(self._flat, self._to, self._narrow), rounded)
-            files = [rounded]
-            if self._to.name == "float16":
-                if path is None:
-                    path = Path(folder) / "cast.onnx"
-                    writer.save(result.model, path)
-                files.append(path)
-            found: dict[str, list[Apart]] = {}
-            for file in files:
-                try:
-                    self._run(file, found)
-                except OpbridgeError as error:
-                    raise Unsupported(
-                        f"{self._label} was not cast: the model runs in float32, but the cast model fails: "
-                        f"{' '.join(str(error).split())[:400]} Nothing was written.",
-                        str(error),
-                        result,
-                    ) from error
+        found: dict[str, list[Apart]] = {}
+        self._run(self._shared().model(emulated(self._flat, self._to, self._narrow)), result, found)
+        is_run = self._to.name == "float16"
+        if result.ok and is_run and (write is None or self._is_refused):
+            self._run(self._shared().model(with_unwritten_weights(result.model, self._to)), result, found)
+        if result.ok and write is not None:
+            path = write()
+            if is_run:
+                self._run(path, result, found)
+
+    def _run(self, model: Path | StepModel, result: Narrowed, found: dict[str, list[Apart]]) -> None:
+        """Runs a model that is to give what the float32 model gives.
+
+        Args:
+            model: The model, or its file.
+            result: Gets the comparison of this run and those before.
+            found: The comparisons by the names of the outputs, to which this one is added.
+
+        Raises:
+            Unsupported: It does not run.
+        """
+        try:
+            self._compare(model, found)
+        except OpbridgeError as error:
+            self._is_refused = True
+            raise Unsupported(
+                f"{self._label} was not cast: the model runs in float32, but the cast model fails: "
+                f"{' '.join(str(error).split())[:400]} Nothing was written.",
+                str(error),
+                result,
+            ) from error
         if self._drawn:
             result.note = (
                 f"Random numbers determine {listed(sorted(self._drawn), 5)}: of these outputs, the rank was compared, "
@@ -305,8 +328,12 @@ class Work:
             for name, parts in found.items()
         ]
 
-    def _run(self, file: Path, found: dict[str, list[Apart]]) -> None:
-        with opened(file) as session:
+    def _shared(self) -> SharedWeights:
+        assert self._weights is not None
+        return self._weights
+
+    def _compare(self, model: Path | StepModel, found: dict[str, list[Apart]]) -> None:
+        with opened(model) as session:
             for feeds, want in zip(self._expected.feeds, self._expected.outputs, strict=True):
                 have = session.run(None, given_to(session, feeds))
                 for name, one, other in zip(self._expected.names, want, have, strict=True):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import onnx_ir as ir
 
-from opbridge.onnx.transposed_products import operands_read_through_a_cast
+from opbridge.onnx.transposed_products import functions_computing_in, operands_read_through_a_cast
 from opbridge.rules.looking import Looked
 from opbridge.rules.rule import Hit, NodeRule
 
-__all__ = ["RULES", "kept_factor", "removed_factor"]
+__all__ = ["RULES", "kept_factor", "removed_factor", "types_cast_at"]
 
 _D = ir.DataType
 _FUSED = frozenset({_D.FLOAT, _D.DOUBLE, _D.INT32, _D.INT64})
@@ -87,6 +87,15 @@ def _is_reciprocal(node: ir.Node, looked: Looked) -> bool:
     return known is not None and known.size == 1 and bool(known.reshape(()) == 1)
 
 
+def types_cast_at(product: ir.Node, looked: Looked) -> Collection[ir.DataType | None]:
+    """The types that ONNX Runtime casts before a MatMul; None: values without a type, in a function of float16."""
+    number = looked.function_of(product)
+    if not number or not operands_read_through_a_cast(product, (_D.FLOAT16, None)):
+        return (_D.FLOAT16,)
+    function = list(looked.model.functions.values())[number - 1]
+    return (_D.FLOAT16, None) if function in functions_computing_in(looked.model, (_D.FLOAT16,)) else (_D.FLOAT16,)
+
+
 class TransposedCast(NodeRule):
     """A Cast between a Transpose that moves the first dimension and a MatMul of operands of other ranks."""
 
@@ -104,7 +113,8 @@ class TransposedCast(NodeRule):
     operators = frozenset({"MatMul"})
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
-        for at in operands_read_through_a_cast(node, (_D.FLOAT16,)):
+        types = types_cast_at(node, looked)
+        for at in operands_read_through_a_cast(node, types):
             value = node.inputs[at]
             assert value is not None
             maker = value.producer()

@@ -53,13 +53,20 @@ def serve(
             raise SystemExit(0)
 
 
-def bytes_of(model: str | bytes) -> int:
-    """The size of a model, with the files of its folder that may hold its weights."""
-    if isinstance(model, bytes):
-        return len(model)
-    path = Path(model)
-    sizes = [each.stat().st_size for each in path.parent.iterdir() if each.suffix != ".onnx" and each.is_file()]
-    return path.stat().st_size + sum(sizes)
+def bytes_of(model: str | bytes, folder: str | None = None) -> int:
+    """The size of a model, with the files of its folder that may hold its weights.
+
+    Args:
+        model: The path of the file, or its content.
+        folder: For a content, the folder of its external data; None: it has none.
+    """
+    own = len(model) if isinstance(model, bytes) else Path(model).stat().st_size
+    beside = folder if isinstance(model, bytes) else Path(model).parent
+    if beside is None:
+        return own
+    return own + sum(
+        each.stat().st_size for each in Path(beside).iterdir() if each.suffix != ".onnx" and each.is_file()
+    )
 
 
 def silence() -> None:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import onnx_ir as ir
-
 from opbridge.fixing.site import Refused, Site, repair
 from opbridge.onnx.transposed_products import keep_operands_apart, operands_read_through_a_cast
-from opbridge.rules.of_fusions import kept_factor, removed_factor
-
-_CAST = (ir.DataType.FLOAT16,)
-"""What ONNX Runtime casts itself before a MatMul."""
+from opbridge.rules.of_fusions import kept_factor, removed_factor, types_cast_at
 
 
 @repair("reciprocal-factor")
@@ -28,7 +23,8 @@ def without_copies(site: Site) -> str:
 def cast_before_transpose(site: Site) -> str:
     """A Cast between a Transpose and a MatMul goes before the Transpose; where ONNX Runtime casts, the two are kept
     apart."""
-    if not operands_read_through_a_cast(site.node, _CAST):
+    types = types_cast_at(site.node, site.looked)
+    if not operands_read_through_a_cast(site.node, types):
         raise Refused("in another form")
-    keep_operands_apart(site.node, _CAST)
+    keep_operands_apart(site.node, types)
     return "moved a Cast or a Transpose at MatMul"

@@ -152,6 +152,7 @@ def isolated_session(
     options: None = None,
     loaded: bool = False,
     optimised: bool = True,
+    data_folder: str | None = None,
     quiet: bool = False,
 ) -> IsolatedSession:
     """Loads a model in a process of its own.
@@ -166,6 +167,7 @@ def isolated_session(
         options: None: session options belong to this process.
         loaded: As for a session in this process.
         optimised: As for a session in this process.
+        data_folder: As for a session in this process.
         quiet: Whether what the process prints is dropped, such as the last words of one that aborts.
 
     Operators that `aten` names are those of the libraries that this process has loaded into PyTorch; what Python code
@@ -194,6 +196,7 @@ def isolated_session(
         ],
         "aten": [aten] if isinstance(aten, str) else list(aten),
         "optimised": optimised,
+        "data_folder": data_folder,
         "threads": threads,
         "providers": None if providers is None else list(providers),
     }

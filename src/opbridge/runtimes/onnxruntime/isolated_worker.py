@@ -38,7 +38,7 @@ def _load(asked: Mapping[str, Any], model: str | bytes) -> tuple[Any, dict[str, 
     if cuda_provider.is_named(given):  # whose driver reserves address space for all memory of all devices
         loaded = session(model, **arguments)
     else:
-        limit_memory(gigabytes, beside=_TIMES_FILES * bytes_of(model))
+        limit_memory(gigabytes, beside=_TIMES_FILES * bytes_of(model, arguments["data_folder"]))
         loaded = session(model, **arguments)
         limit_memory(gigabytes)
     metadata = loaded.get_modelmeta()

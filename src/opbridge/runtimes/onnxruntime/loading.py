@@ -26,6 +26,8 @@ __all__ = ["FLOAT_PRODUCTS", "session"]
 # By default, ONNX Runtime rounds what is multiplied with weights of 4 or 8 bits to 8 bits as well (level 4).
 FLOAT_PRODUCTS = ("session.qdq_matmulnbits_accuracy_level", "1")
 
+_DATA_FOLDER = "session.model_external_initializers_file_folder_path"
+
 _WITHOUT_KERNEL = "Could not find an implementation for"
 
 # The `aten` nodes of older exporters, and nodes after them whose types cannot be inferred.
@@ -42,11 +44,12 @@ def session(
     aten: Sequence[str] = (),
     loaded: bool = False,
     optimised: bool = True,
+    data_folder: str | None = None,
 ) -> onnxruntime.InferenceSession:
     """Loads a model into ONNX Runtime.
 
     Args:
-        path_or_bytes: The path of an ONNX file, or the content of one without external data.
+        path_or_bytes: The path of an ONNX file, or the content of one.
         kernels: Libraries with kernels that the model needs. Those that come with opbridge need not be named.
         providers: The execution providers in the order of preference, as ONNX Runtime takes them; None: the CPU's. An
             execution provider that the installed ONNX Runtime lacks is an error; ONNX Runtime itself only warns.
@@ -58,6 +61,8 @@ def session(
             "torchvision::*".
         loaded: Whether kernels are also looked for in the libraries that this process has loaded into PyTorch.
         optimised: Whether ONNX Runtime's graph optimisations are on; without `options` only.
+        data_folder: The folder of the external data of a model that is given by its content. They stay mapped: kernels
+            make no packed copies of them. Without `options` only.
 
     Raises:
         ModelFileError: The file is missing, damaged or no ONNX file, or ONNX Runtime refuses it.
@@ -72,6 +77,9 @@ def session(
         options = onnxruntime.SessionOptions()
         options.log_severity_level = LOG_NOTHING
         options.add_session_config_entry(*FLOAT_PRODUCTS)
+        if data_folder is not None:
+            options.add_session_config_entry(_DATA_FOLDER, data_folder)
+            options.add_session_config_entry("session.disable_prepacking", "1")
         if not optimised:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     kernel_libraries.register(options, libraries)
