@@ -64,6 +64,7 @@ def run(program: opbridge.Program, model: torch.nn.Module) -> None:
 
 
 def main() -> None:
+    torch.manual_seed(0)
     model, args = build()
     show("ONNX", opbridge.export(Upper(), args, operator_export_type=torch.onnx.OperatorExportTypes.ONNX))
     try:

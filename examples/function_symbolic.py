@@ -41,6 +41,7 @@ def build():
 
 
 def main() -> None:
+    torch.manual_seed(0)
     model, args = build()
     program = opbridge.export(model, args)
     print(program.plan)

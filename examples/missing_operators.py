@@ -43,6 +43,7 @@ def build():
 
 
 def main() -> None:
+    torch.manual_seed(0)
     model, args = build()
     print(opbridge.check(model, args))
     try:

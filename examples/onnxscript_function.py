@@ -30,6 +30,7 @@ class Model(torch.nn.Module):
 
 
 def main() -> None:
+    torch.manual_seed(0)
     program = opbridge.export(
         Model(),
         (torch.randn(3, 4),),

@@ -53,6 +53,7 @@ def build():
 
 
 def main() -> None:
+    torch.manual_seed(0)
     for spelling in ("prim::PythonOp", "::prim_PythonOp"):
         torch.onnx.register_custom_op_symbolic(spelling, symbolic_python_op, 1)
         program = opbridge.export(Model(), (3 * torch.randn(3, 4),))

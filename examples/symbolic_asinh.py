@@ -32,6 +32,7 @@ def build():
 
 
 def main() -> None:
+    torch.manual_seed(0)
     model, args = build()
     (row,) = opbridge.check(model, args).rows
     print(f"{row.operator}: {row.how}")

@@ -33,6 +33,7 @@ class Model(torch.nn.Module):
 
 
 def main() -> None:
+    torch.manual_seed(0)
     expected = {9: ["HardSigmoid", "Mul"], 13: ["HardSigmoid", "Mul"], 14: ["HardSwish"], 20: ["HardSwish"]}
     for opset, wanted in expected.items():
         program = opbridge.export(Model(), (3 * torch.randn(3, 4),), opset_version=opset)

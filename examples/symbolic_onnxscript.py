@@ -44,6 +44,7 @@ def build():
 
 
 def main() -> None:
+    torch.manual_seed(0)
     model, args, keywords = build()
     program = opbridge.export(model, args, **keywords)
     print(program.plan)

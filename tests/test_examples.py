@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import re
 
 import pytest
 from helpers.documents import DOCS, ROOT, load
@@ -107,6 +108,12 @@ def test_example(name):
     found = printed.comparable(printed.tidied(done.stdout))
     changes = difflib.unified_diff(shown.splitlines(), found.splitlines(), "the guide", "printed", lineterm="")
     assert shown == found, "\n".join([f"python docs/printed.py {name} writes it again", *changes])
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_what_is_printed_is_the_same_in_each_run(name):
+    text = (EXAMPLES / f"{name}.py").read_text()
+    assert not re.search(r"\brand(n|int|perm)?\(", text) or "torch.manual_seed(" in text
 
 
 def test_every_example_is_run():

@@ -19,15 +19,13 @@ from opbridge.runtimes.messages import Read
 from opbridge.runtimes.onnxruntime import cuda_provider
 from opbridge.runtimes.onnxruntime.isolated import tensor_from
 from opbridge.runtimes.onnxruntime.kernel_table import LOG_NOTHING
-from opbridge.runtimes.onnxruntime.loading import FLOAT_PRODUCTS, session
+from opbridge.runtimes.onnxruntime.loading import DATA_FOLDER, FLOAT_PRODUCTS, session
 from opbridge.runtimes.onnxruntime.model_file import required_kernels
 from opbridge.runtimes.serving import Answer, bytes_of, limit_memory, serve, silence
 
 __all__ = ["main"]
 
 _TIMES_FILES = 4
-
-_FOLDER = "session.model_external_initializers_file_folder_path"
 
 _WITHOUT_WEIGHTS = {
     "session.optimized_model_external_initializers_file_name": "weights",
@@ -71,7 +69,7 @@ class _Model:
         options.log_severity_level = LOG_NOTHING
         options.add_session_config_entry(*FLOAT_PRODUCTS)
         if self._asked["folder"]:
-            options.add_session_config_entry(_FOLDER, self._asked["folder"])
+            options.add_session_config_entry(DATA_FOLDER, self._asked["folder"])
         for key, value in entries.items():
             options.add_session_config_entry(key, value)
         for name, value in attributes.items():

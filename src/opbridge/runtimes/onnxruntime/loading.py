@@ -21,12 +21,12 @@ from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
 from opbridge.runtimes.onnxruntime.processes import Session
 from opbridge.runtimes.onnxruntime.refusals import explain_refusal
 
-__all__ = ["FLOAT_PRODUCTS", "session"]
+__all__ = ["DATA_FOLDER", "FLOAT_PRODUCTS", "session"]
 
 # By default, ONNX Runtime rounds what is multiplied with weights of 4 or 8 bits to 8 bits as well (level 4).
 FLOAT_PRODUCTS = ("session.qdq_matmulnbits_accuracy_level", "1")
 
-_DATA_FOLDER = "session.model_external_initializers_file_folder_path"
+DATA_FOLDER = "session.model_external_initializers_file_folder_path"
 
 _WITHOUT_KERNEL = "Could not find an implementation for"
 
@@ -78,7 +78,7 @@ def session(
         options.log_severity_level = LOG_NOTHING
         options.add_session_config_entry(*FLOAT_PRODUCTS)
         if data_folder is not None:
-            options.add_session_config_entry(_DATA_FOLDER, data_folder)
+            options.add_session_config_entry(DATA_FOLDER, data_folder)
             options.add_session_config_entry("session.disable_prepacking", "1")
         if not optimised:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
