@@ -6,7 +6,7 @@ import pytest
 from profiling.graphs import file_of
 
 from opbridge.profiling.data import Kernel, TorchCall
-from opbridge.profiling.grouping import lines_label, rows, without_folders
+from opbridge.profiling.grouping import lines_label, modules_label, rows, without_folders
 
 NODES = {
     node.name: node
@@ -73,6 +73,12 @@ def test_modules_are_joined_by_a_fusion_and_cut_to_a_depth():
     labels = [row.label for row in rows(KERNELS, TORCH, "module")]
     assert labels == ["head", "(the model itself)", "block.(act, conv)"]
     assert "block" in [row.label for row in rows(KERNELS, TORCH, "module", depth=1)]
+
+
+def test_a_module_and_parts_of_it_in_a_few_words():
+    assert modules_label(["a.0", "a.0.bn2", "a.0.relu"]) == "a.0 with bn2, relu"
+    assert modules_label(["a.0.conv", "a.0.relu"]) == "a.0.(conv, relu)"
+    assert modules_label(["conv", "relu"]) == "(conv, relu)"
 
 
 def test_a_node_that_shares_its_line_has_no_time_of_pytorch():
