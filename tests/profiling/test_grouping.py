@@ -53,6 +53,13 @@ def test_a_fused_kernel_is_compared_with_all_of_its_lines():
     assert fused.lines == ("m/net.py:10", "m/net.py:11")
 
 
+def test_the_main_node_of_a_fused_kernel_has_its_operator():
+    fused = kernel("a", "com.microsoft.nchwc::Conv", 1.0, ["relu", "conv"], kind="fused")
+    assert fused.main.name == "conv" and fused.stands_for == "Conv + Relu"
+    assert kernel("d", "Cast", 0.5, near="head", kind="inserted Cast").main.name == "head"
+    assert kernel("d", "Cast", 0.5).main is None
+
+
 def test_what_was_inserted_counts_for_its_line_and_the_line_that_loses_most_is_first():
     first = rows(KERNELS, TORCH, "line")[0]
     assert (first.label, first.milliseconds, first.torch, first.lost) == ("m/net.py:20", 3.5, 2.0, 1.5)

@@ -142,7 +142,7 @@ class Profile:
         for what, members in groups.items():
             spent: Counter[str] = Counter()
             for each in members:
-                for node in each.places[:1]:
+                if (node := each.main) is not None:
                     spent[node.line or node.module or node.shown] += each.milliseconds  # type: ignore[assignment]
             places = tuple(name for name, _ in spent.most_common())
             found.append(Own(what, len(members), sum(each.milliseconds for each in members), places))
