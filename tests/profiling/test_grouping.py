@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from profiling.graphs import file_of
+from helpers.profile_graphs import file_of
 
 from opbridge.profiling.data import Kernel, TorchCall
 from opbridge.profiling.grouping import lines_label, modules_label, rows, without_folders
