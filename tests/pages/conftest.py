@@ -127,6 +127,7 @@ def pages(tmp_path_factory):
     )
     opbridge.lint(folder / "net.onnx", "tensorrt:8.5", report=folder / "lint.html")
     opbridge.fix(folder / "net.onnx", "tensorrt:8.5", folder / "fixed.onnx", report=folder / "fix.html")
+    opbridge.profile(folder / "net.onnx", model, args, runs=2, threads=1, html=folder / "profile.html")
     parts = opbridge.Parts({"head": (model.head, (torch.randn(2, 8),)), "net": (model, args, keywords)})
     parts.export(folder / "set", report=folder / "set.html")
     flat = onnx.helper.make_graph(

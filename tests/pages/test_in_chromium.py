@@ -9,7 +9,7 @@ from helpers.chromium import opened
 
 pytestmark = pytest.mark.slow
 
-KINDS = ("export", "wrong", "check", "verify", "lint", "fix", "flat", "set", "coverage", "models", "targets")
+KINDS = ("export", "wrong", "check", "verify", "lint", "fix", "flat", "set", "coverage", "models", "targets", "profile")
 REPORTS = KINDS[:7]
 FOCUSED = "(at => at.id || at.getAttribute('role') || at.tagName)(document.activeElement)"
 LOOKING = (Path(__file__).parent / "looking_at_pages.js").read_text()
@@ -49,6 +49,29 @@ def test_the_keyboard_reaches_everything(running, pages, kind):
         assert seen[0] == "A"  # to the content
         assert wanted <= set(seen)
         assert found.errors == []
+
+
+def test_a_flame_graph_enlarges_what_is_selected_and_the_table_changes_its_rows(running, pages):
+    with opened(running, pages["profile"]) as found:
+        page = found.page
+        frame = page.locator('#flame-runtime button[aria-label^="blocks:"]')
+        before = frame.bounding_box()["width"]
+        frame.focus()
+        page.keyboard.press("Enter")
+        assert frame.bounding_box()["width"] > before
+        assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("blocks:")
+        assert "ms" in page.locator("#said").inner_text()
+        page.keyboard.press("Enter")
+        assert abs(frame.bounding_box()["width"] - before) < 1
+        page.locator('#flame-runtime button[tabindex="0"]').focus()
+        page.keyboard.press("ArrowDown")
+        assert page.evaluate("document.activeElement.getAttribute('tabindex')") == "-1"
+        page.keyboard.press("ArrowUp")
+        assert page.evaluate("document.activeElement.getAttribute('tabindex')") == "0"
+        page.locator("#by button", has_text="By operator").click()
+        assert "Gemm" in page.locator("#rows").inner_text()
+        assert page.locator('#by [aria-pressed="true"]').inner_text() == "By operator"
+        assert (found.errors, found.requests) == ([], [])
 
 
 def test_a_part_of_a_set_is_chosen_by_keys_and_by_its_address(running, pages):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from profiling.graphs import file_of
+from helpers.profile_graphs import file_of
 
 from opbridge.profiling.data import Kernel, TorchCall
-from opbridge.profiling.grouping import lines_label, rows, without_folders
+from opbridge.profiling.grouping import lines_label, modules_label, rows, without_folders
 
 NODES = {
     node.name: node
@@ -53,6 +53,13 @@ def test_a_fused_kernel_is_compared_with_all_of_its_lines():
     assert fused.lines == ("m/net.py:10", "m/net.py:11")
 
 
+def test_the_main_node_of_a_fused_kernel_has_its_operator():
+    fused = kernel("a", "com.microsoft.nchwc::Conv", 1.0, ["relu", "conv"], kind="fused")
+    assert fused.main.name == "conv" and fused.stands_for == "Conv + Relu"
+    assert kernel("d", "Cast", 0.5, near="head", kind="inserted Cast").main.name == "head"
+    assert kernel("d", "Cast", 0.5).main is None
+
+
 def test_what_was_inserted_counts_for_its_line_and_the_line_that_loses_most_is_first():
     first = rows(KERNELS, TORCH, "line")[0]
     assert (first.label, first.milliseconds, first.torch, first.lost) == ("m/net.py:20", 3.5, 2.0, 1.5)
@@ -73,6 +80,12 @@ def test_modules_are_joined_by_a_fusion_and_cut_to_a_depth():
     labels = [row.label for row in rows(KERNELS, TORCH, "module")]
     assert labels == ["head", "(the model itself)", "block.(act, conv)"]
     assert "block" in [row.label for row in rows(KERNELS, TORCH, "module", depth=1)]
+
+
+def test_a_module_and_parts_of_it_in_a_few_words():
+    assert modules_label(["a.0", "a.0.bn2", "a.0.relu"]) == "a.0 with bn2, relu"
+    assert modules_label(["a.0.conv", "a.0.relu"]) == "a.0.(conv, relu)"
+    assert modules_label(["conv", "relu"]) == "(conv, relu)"
 
 
 def test_a_node_that_shares_its_line_has_no_time_of_pytorch():

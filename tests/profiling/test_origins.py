@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from profiling.graphs import file_of, run_of
+from helpers.profile_graphs import file_of, run_of
 
 from opbridge.profiling.origins import origins
 

@@ -83,7 +83,7 @@ def test_bodies_count_for_themselves_and_functions_for_their_call(tmp_path):
     inside = sum(each.milliseconds for each in found.kernels if each.holder == loop.name)
     assert loop.milliseconds == pytest.approx(max(loop.total - inside, 0.0))
     assert [node.operator for node in by_operator["Sin"].of] == ["my::F"]
-    assert found.sizes == {"size": 50_000} and not found.has_lines
+    assert found.sizes == {"size": 50_000} and found.usual == "module"
 
 
 @pytest.mark.slow

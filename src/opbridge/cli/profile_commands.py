@@ -38,7 +38,7 @@ def profile(
             "--by",
             metavar="operator|module|line|node",
             help="What the times are added up by. May be repeated, or given as a list separated by commas.",
-            show_default="operator and line; module where the file names no lines",
+            show_default="operator and line; module where the file does not name the lines",
         ),
     ] = None,
     depth: Annotated[

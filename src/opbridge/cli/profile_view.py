@@ -37,7 +37,7 @@ def print_profile(
         html: The page that was written.
     """
     print_plain(console, profile.summary())
-    for each in by or ("operator", "line" if profile.has_lines else "module"):
+    for each in by or ("operator", profile.usual):
         _print_rows(console, profile, each, depth if each == "module" else None, top)
     if profile.torch is not None and (not by or "operator" in by):
         found = profile.torch_rows()

@@ -17,7 +17,7 @@ def with_code(rows: Sequence[Row], kernels: Sequence[Kernel]) -> list[Row]:
     """Rows by line with the text of their line, where its file is found; of several, of that with the most time."""
     spent: Counter[str] = Counter()
     for each in kernels:
-        for node in each.places[:1]:
+        if (node := each.main) is not None:
             spent[node.line] += each.milliseconds  # type: ignore[assignment]
     code = Code()
     first = [max(row.lines, key=lambda line: spent[line], default="") for row in rows]

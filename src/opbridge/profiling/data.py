@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from opbridge.profiling.file_graph import FileNode
+from opbridge.profiling.file_graph import FileNode, core_name
 
 __all__ = ["Kernel", "TorchCall", "TorchTimes"]
 
@@ -45,6 +45,12 @@ class Kernel:
     def places(self) -> tuple[FileNode, ...]:
         """The nodes of the file that its time counts for."""
         return self.of or (() if self.near is None else (self.near,))
+
+    @property
+    def main(self) -> FileNode | None:
+        """Of the nodes that its time counts for, the one with its operator, or else the one that it is named after."""
+        own = (each for each in self.of if core_name(each.operator) == core_name(self.operator))
+        return next(own, next(iter(self.places), None))
 
     @property
     def stands_for(self) -> str:

@@ -12,7 +12,7 @@ from opbridge.base.sources import innermost
 from opbridge.errors import ModelFileError
 from opbridge.reports.of_file import module_of
 
-__all__ = ["FileGraph", "FileNode", "RunNode", "graph_of", "operator_name", "read", "short_name"]
+__all__ = ["FileGraph", "FileNode", "RunNode", "core_name", "graph_of", "operator_name", "read", "short_name"]
 __all__ += ["with_own_names"]
 
 
@@ -84,6 +84,11 @@ class FileGraph:
 def operator_name(domain: str, op_type: str) -> str:
     """An operator as it is shown: "Conv", "com.microsoft::FusedMatMul"."""
     return op_type if domain in ("", "ai.onnx") else f"{domain}::{op_type}"
+
+
+def core_name(operator: str) -> str:
+    """An operator without its domain, and what fusions put before it: "Conv" for "com.microsoft::FusedConv"."""
+    return operator.rpartition("::")[2].removeprefix("Fused")
 
 
 def short_name(operator: str) -> str:

@@ -11,7 +11,7 @@ from itertools import groupby
 from opbridge.profiling.data import Kernel, TorchCall
 from opbridge.profiling.file_graph import FileNode
 
-__all__ = ["BY", "NO_LINE", "Row", "lines_label", "rows", "without_folders"]
+__all__ = ["BY", "NO_LINE", "Row", "lines_label", "modules_label", "rows", "without_folders"]
 
 BY = ("operator", "module", "line", "node")
 
@@ -95,7 +95,7 @@ def rows(kernels: Sequence[Kernel], torch: Sequence[TorchCall] | None, by: str, 
             names = dict.fromkeys(key(node) for each in members for node in each.places)
             names |= dict.fromkeys(map(key, calls))
             spent = None if torch is None else sum(each.milliseconds for each in calls)
-            label = (lines_label if by == "line" else _modules_label)(list(names)) or _UNKNOWN
+            label = (lines_label if by == "line" else modules_label)(list(names)) or _UNKNOWN
             found.append(_row(label, members, total, spent, calls))
     if torch is not None and by != "operator":
         return sorted(found, key=lambda row: (-max(row.lost or 0.0, 0.0), -row.milliseconds))
@@ -189,8 +189,8 @@ def _ranges(numbers: Sequence[int]) -> list[str]:
     return [str(each[0]) if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in found]
 
 
-def _modules_label(modules: Sequence[str]) -> str:
-    """Modules in a few words: "layer1.0.(conv1, bn1, relu)"."""
+def modules_label(modules: Sequence[str]) -> str:
+    """Modules in a few words: "layer1.0.(conv1, bn1, relu)", "layer1.0 with bn2, relu"."""
     if len(modules) < 2:
         return "".join(modules)
     parts = [[] if each == _MODEL else each.split(".") for each in modules]
@@ -201,6 +201,8 @@ def _modules_label(modules: Sequence[str]) -> str:
     more = f", and {len(ends) - _SHOWN_PLACES} more" if len(ends) > _SHOWN_PLACES else ""
     inside = ", ".join(sorted(ends[:_SHOWN_PLACES], key=_natural)) + more
     prefix = ".".join(parts[0][:shared])
+    if prefix and len(ends) < len(parts):  # the module itself is one of them
+        return f"{prefix} with {inside}"
     return f"{prefix}.({inside})" if prefix else f"({inside})"
 
 

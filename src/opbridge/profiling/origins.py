@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from opbridge.profiling.file_graph import FileGraph, FileNode, RunNode
+from opbridge.profiling.file_graph import FileGraph, FileNode, RunNode, core_name
 
 __all__ = ["Origin", "origins"]
 
@@ -122,13 +122,13 @@ class _Matching:
         free = {each.name for each in left}
         for node in group:
             own = self.of[node.name]
-            if not own or _core(own[0].operator) == _core(node.operator):
+            if not own or core_name(own[0].operator) == core_name(node.operator):
                 continue
             before = {own[0].name: [own[0]]}
             waiting = [own[0]]
             while waiting:
                 here = waiting.pop(0)
-                if _core(here.operator) == _core(node.operator):
+                if core_name(here.operator) == core_name(node.operator):
                     for each in before[here.name][1:]:
                         if each.name not in self._taken:
                             self._take(node, each)
@@ -227,8 +227,3 @@ def _stem(name: str, named: dict[str, FileNode]) -> str:
         at = max(name.rfind("/"), name.rfind("_"))
         name = name[:at] if at > 0 else ""
     return name
-
-
-def _core(operator: str) -> str:
-    """An operator without its domain, and what fusions put before it: "Conv" for "com.microsoft::FusedConv"."""
-    return operator.rpartition("::")[2].removeprefix("Fused")

@@ -44,7 +44,7 @@ def document(profile: Any) -> dict[str, Any]:
             "timed": torch.timed,
             "operators": sum(each.milliseconds for each in torch.calls),
         },
-        "first": "line" if profile.has_lines else "module",
+        "first": profile.usual,
         "tables": {by: [_row(each) for each in profile.rows(by)[:_MOST_ROWS]] for by in BY},
         "torch_operators": [{"n": name, "k": calls, "m": spent} for name, calls, spent in profile.torch_rows()],
         "own": [

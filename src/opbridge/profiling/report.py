@@ -85,6 +85,16 @@ class Profile:
         """Whether the file says which lines of the model's code its nodes come from."""
         return any(node.line for each in self.kernels for node in each.places)
 
+    @property
+    def usual(self) -> str:
+        """What is shown beside the operators where nothing is asked for: "line" or "module".
+
+        The lines that torch.onnx.export writes are those of `forward` methods alone, which are not always those at
+        which PyTorch is seen to call an operator: beside PyTorch, the modules of such a file are compared.
+        """
+        is_ours = any(node.torch for each in self.kernels for node in each.places)
+        return "line" if self.has_lines and (self.torch is None or is_ours) else "module"
+
     def rows(self, by: str = "line", depth: int | None = None) -> list[Row]:
         """The times, added up.
 
@@ -132,7 +142,7 @@ class Profile:
         for what, members in groups.items():
             spent: Counter[str] = Counter()
             for each in members:
-                for node in each.places[:1]:
+                if (node := each.main) is not None:
                     spent[node.line or node.module or node.shown] += each.milliseconds  # type: ignore[assignment]
             places = tuple(name for name, _ in spent.most_common())
             found.append(Own(what, len(members), sum(each.milliseconds for each in members), places))

@@ -2,7 +2,7 @@
 "use strict";
 
 const START = performance.now();
-const HEIGHT = 26, LEAST = 0.0015;
+const HEIGHT = 26, LEAST = 0.0015, MOST = 4;
 const CLASSES = { module: "plain", line: "standard", operator: "function", inserted: "warn", cpu: "bad" };
 const spent = (value) => `${value.toFixed(3)} ms`;
 
@@ -12,6 +12,7 @@ const flame = (place, root, whole, title) => {
   const parents = new Map();
   const walk = (frame) => frame.c.forEach((each) => { parents.set(each, frame); walk(each); });
   walk(root);
+  let frames = [];
   const draw = (focus) => {
     const shown = [];
     const above = [];
@@ -36,13 +37,26 @@ const flame = (place, root, whole, title) => {
       const said = `${frame.n}: ${spent(frame.m)}, ${share}, ${page.counted(frame.q, "call")}`;
       const narrow = part < 0.02 ? " narrow" : "";
       return page.make("button", {
-        type: "button", title: said, "aria-label": said, class: `of-${CLASSES[frame.k]}${around ? " around" : ""}${narrow}`,
+        type: "button", tabindex: frame === chosen ? "0" : "-1", title: said, "aria-label": said, class: `of-${CLASSES[frame.k]}${around ? " around" : ""}${narrow}`,
         style: `left:${100 * left}%;width:${100 * Math.min(part, 1 - left)}%;top:${level * HEIGHT + 1}px`,
         click: () => { chosen = frame === chosen && parents.get(frame) ? parents.get(frame) : frame; draw(true); page.say(said); },
       }, narrow ? null : frame.n);
     }));
+    frames = shown.map((each) => each[0]);
     if (focus) place.children[Math.min(above.length, place.children.length - 1)]?.focus({ preventScroll: true });
   };
+  // One frame is reached by Tab, the others from there by the arrows.
+  place.addEventListener("keydown", (event) => {
+    const at = [...place.children].indexOf(document.activeElement);
+    if (at < 0 || !event.key.startsWith("Arrow")) return;
+    event.preventDefault();
+    const around = parents.get(frames[at]);
+    const beside = around ? around.c.filter((each) => frames.includes(each)) : [frames[at]];
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const next = step ? beside[beside.indexOf(frames[at]) + step]
+      : event.key === "ArrowUp" ? around : frames[at].c.find((each) => frames.includes(each));
+    place.children[frames.indexOf(next)]?.focus({ preventScroll: true });
+  });
   place.setAttribute("role", "group");
   place.setAttribute("aria-label", title);
   draw(false);
@@ -51,9 +65,14 @@ const flame = (place, root, whole, title) => {
 const profile = async () => {
   page.theme();
   const data = await page.data();
-  const whole = Math.max(data.flame.m, data.torch_flame ? data.torch_flame.m : 0);
-  flame(document.getElementById("flame-runtime"), data.flame, whole, `Flame graph of ${data.runtime}`);
-  if (data.torch_flame) flame(document.getElementById("flame-torch"), data.torch_flame, whole, "Flame graph of PyTorch");
+  const other = data.torch_flame ? data.torch_flame.m : data.flame.m;
+  const whole = Math.max(data.flame.m, other);
+  const same = whole <= MOST * Math.min(data.flame.m, other);
+  flame(document.getElementById("flame-runtime"), data.flame, same ? whole : data.flame.m, `Flame graph of ${data.runtime}`);
+  if (data.torch_flame) {
+    document.getElementById("scale").textContent = same ? "at the same scale" : `at another scale: ${spent(other)} against ${spent(data.flame.m)}`;
+    flame(document.getElementById("flame-torch"), data.torch_flame, same ? whole : other, "Flame graph of PyTorch");
+  }
   const lost = (row) => (row.l === null ? "" : page.make("span", { class: row.l > 0 ? "slower" : "faster" }, `${row.l > 0 ? "+" : ""}${row.l.toFixed(3)}`));
   const show = (by) => {
     const rows = data.tables[by];
