@@ -12,7 +12,20 @@ from opbridge.base.version import __version__
 __all__ = ["app"]
 
 _ORDER = (
-    *("check", "export", "verify", "lint", "fix", "convert", "cast", "engine", "targets"),
+    *(
+        "check",
+        "export",
+        "verify",
+        "lint",
+        "fix",
+        "convert",
+        "cast",
+        "bisect",
+        "extract",
+        "compare",
+        "engine",
+        "targets",
+    ),
     *("ops", "build", "new", "coverage", "models"),
 )
 

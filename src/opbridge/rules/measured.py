@@ -18,7 +18,7 @@ from opbridge.rules.of_numbers import LARGEST_FLOAT16
 from opbridge.rules.rule import Hit, Rule
 from opbridge.runtimes.onnxruntime import open_session
 
-__all__ = ["Float16Activation", "Inputs", "activations", "feeds_of"]
+__all__ = ["Float16Activation", "Inputs", "activations", "feeds_of", "named"]
 
 _AT_ONCE = 64
 """So many inner values are looked at in one run."""
@@ -89,10 +89,22 @@ def feeds_of(model: ir.Model, inputs: Inputs) -> dict[str, np.ndarray]:
     Raises:
         UsageError: There are more or fewer arrays than inputs, or the file cannot be read.
     """
+    stored = model.graph.initializers
+    return named(inputs, [value.name or "" for value in model.graph.inputs if value.name not in stored])
+
+
+def named(inputs: Inputs, wanted: Sequence[str]) -> dict[str, np.ndarray]:
+    """The arrays by the names of the inputs, in their order.
+
+    Args:
+        inputs: As for `feeds_of`.
+        wanted: The names of the inputs.
+
+    Raises:
+        UsageError: As for `feeds_of`.
+    """
     if isinstance(inputs, str | os.PathLike):
         inputs = _read(Path(inputs))
-    stored = model.graph.initializers
-    wanted = [value.name or "" for value in model.graph.inputs if value.name not in stored]
     given = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(wanted, inputs, strict=False))
     if set(given) != set(wanted) or len(given) != len(inputs):
         raise UsageError(
