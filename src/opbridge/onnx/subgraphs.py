@@ -13,7 +13,7 @@ import onnx
 
 from opbridge.errors import ModelFileError
 
-__all__ = ["GraphIndex", "bodies", "part"]
+__all__ = ["GraphIndex", "bodies", "described", "inputs_of", "part"]
 
 
 def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
@@ -223,6 +223,12 @@ def part(
     graph.quantization_annotation.extend(each for name, each in quantized.items() if name in made or name in read)
     model.functions.extend(_called(index.model, graph.node))
     return model
+
+
+def inputs_of(model: onnx.ModelProto) -> list[str]:
+    """The names of the inputs of a model that have no value in it: in older files, initializers are inputs too."""
+    stored = {each.name for each in model.graph.initializer}
+    return [each.name for each in model.graph.input if each.name not in stored]
 
 
 def _called(model: onnx.ModelProto, nodes: Collection[onnx.NodeProto]) -> list[onnx.FunctionProto]:

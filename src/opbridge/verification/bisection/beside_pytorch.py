@@ -211,7 +211,7 @@ class _Run:
         parents = sorted({each for name in found.region for each in parents_of[name] if each not in inside})
         nodes = nodes_between(index, [value], parents)
         part = subgraphs.part(index, [value], parents, nodes=nodes)
-        read = [each.name for each in part.graph.input]
+        read = subgraphs.inputs_of(part)
         actual = self.file.fetch([*read, value])
         expected = self.torch.fetch([*[name for name in read if name in self.torch.counterparts], value])
         expected.update((name, self.file.feeds[name]) for name in read if name in self.file.feeds)

@@ -56,8 +56,8 @@ def bisect(
     3. The operator that is found runs alone on both sides, on the inputs that it has on the first one. So it is known
        whether it differs itself, or amplifies a difference that is in its inputs.
     4. The search goes on in the branch that an If takes, and in the body of a function.
-    5. Values of two files are matched by names, else by operators, else by what they hold; those of a file and PyTorch
-       by the metadata that opbridge writes, else by what they hold.
+    5. Values of two files are matched by names, else by operators, else by what they hold; those of a file and PyTorch,
+       which are those of the captured graph, by the metadata that opbridge writes, else by what they hold.
     6. With an optimization level, the values are those of the optimised model with these values as outputs in addition.
        If the difference disappears when a value is fetched, the operators between which that is so are named.
 

@@ -50,6 +50,8 @@ def printed(tensor: torch.Tensor) -> Print:
     """What is kept of a tensor."""
     tensor = torch.view_as_real(tensor) if tensor.is_complex() else tensor
     flat = tensor.detach().reshape(-1)
+    if flat.dtype in (torch.uint16, torch.uint32, torch.uint64):  # of which torch has few operators
+        flat = flat.to(torch.int64)
     places = torch.linspace(0, max(0, flat.numel() - 1), min(_SAMPLES, flat.numel())).long()
     samples = flat[places].double()
     size = rms(tensor) if tensor.is_floating_point() else float(samples.abs().max()) if flat.numel() else 0.0

@@ -171,7 +171,7 @@ class FileSide:
             OpbridgeError: As `fetch`.
         """
         names = [each.name for each in model.graph.output]
-        inputs = {each.name: feeds[each.name] for each in model.graph.input}
+        inputs = {name: feeds[name] for name in subgraphs.inputs_of(model)}
         return dict(zip(names, self._run(model, names, inputs), strict=True))
 
     def _run(

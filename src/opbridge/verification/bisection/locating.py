@@ -127,9 +127,9 @@ def examined(
     first = subgraphs.part(left.index, [value], parents, nodes=nodes)
     second = subgraphs.part(right.index, [other], [mapping[each] for each in parents], nodes=others)
     reverse = {mapping[name]: name for name in mapping}
-    read = [each.name for each in first.graph.input]
+    read = subgraphs.inputs_of(first)
     expected = left.fetch([*read, value])
-    names = [each.name for each in second.graph.input]
+    names = subgraphs.inputs_of(second)
     actual = right.fetch(list(dict.fromkeys([*names, other])))
     given = {name: expected[name] for name in read}
     # The second part takes what the first one takes, and what only it reads from its own file.
