@@ -20,11 +20,12 @@ from opbridge.verification.bisection.metadata import operator_of
 from opbridge.verification.bisection.report import Culprit, Operator, ValueRange
 from opbridge.verification.bisection.search import Probe, Search, Values, search
 from opbridge.verification.bisection.types import known_types, random_values, tensors
-from opbridge.verification.compare import Comparison, rms
+from opbridge.verification.compare import rms
 
 __all__ = ["budget_of", "examined", "locate", "operators_of", "typed", "values_of"]
 
 _MOST_LEVELS = 8
+_FEW_VALUES = 64
 _MOST_NAMED = 32
 
 
@@ -67,24 +68,23 @@ def locate(
     if wrong not in values.parents:
         values = _with(values, wrong, left.index)
     plain = left.setting.is_plain and right.setting.is_plain
-    seen: dict[str, Comparison] = {}
+    few = len(values.order) <= _FEW_VALUES
+    kept: tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]] = ({}, {})
 
     def probe(names: Sequence[str]) -> Probe:
-        asked = list(names) if plain or wrong in names else [*names, wrong]
-        expected = left.fetch(asked)
-        differing = set()
-        actual = right.fetch([mapping[name] for name in asked])
-        for name in asked:
-            seen[name] = judge.compare(name, expected.pop(name), actual[mapping[name]])
-            if not seen[name].ok:
-                differing.add(name)
+        asked = list(names) if wrong in names or (plain and not few) else [*names, wrong]
+        for each in kept:
+            each.clear()
+        kept[0].update(left.fetch(asked))
+        kept[1].update(right.fetch([mapping[name] for name in asked]))
+        differing = {name for name in asked if not judge.compare(name, kept[0][name], kept[1][mapping[name]]).ok}
         return Probe(frozenset(differing), plain or wrong in differing)
 
     found = search(values, wrong, probe, budget_of(left, right))
     region = found.region
     inside = set(region)
     parents = sorted({each for name in region for each in values.parents[name] if each not in inside})
-    return examined(left, right, mapping, found, parents, judge, within)
+    return examined(left, right, mapping, found, parents, judge, within, kept if plain else ({}, {}))
 
 
 def budget_of(left: FileSide, right: FileSide) -> int:
@@ -106,6 +106,7 @@ def examined(
     parents: Sequence[str],
     judge: Judge,
     within: Sequence[str],
+    kept: tuple[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]] = ({}, {}),
 ) -> Located:
     """What there is to say of a value that was found: ranges, and whether its operator differs on the same inputs.
 
@@ -117,6 +118,7 @@ def examined(
         parents: The values of the first file that it depends on and that agree.
         judge: As for `locate`.
         within: As for `locate`.
+        kept: Values of each file that were fetched before.
 
     Raises:
         OpbridgeError: A run fails.
@@ -128,9 +130,9 @@ def examined(
     second = subgraphs.part(right.index, [other], [mapping[each] for each in parents], nodes=others)
     reverse = {mapping[name]: name for name in mapping}
     read = subgraphs.inputs_of(first)
-    expected = left.fetch([*read, value])
+    expected = {**kept[0], **left.fetch([name for name in (*read, value) if name not in kept[0]])}
     names = subgraphs.inputs_of(second)
-    actual = right.fetch(list(dict.fromkeys([*names, other])))
+    actual = {**kept[1], **right.fetch([name for name in dict.fromkeys([*names, other]) if name not in kept[1]])}
     given = {name: expected[name] for name in read}
     # The second part takes what the first one takes, and what only it reads from its own file.
     same = {name: given.get(reverse.get(name, name), actual[name]) for name in names}
@@ -144,6 +146,12 @@ def examined(
     scale = max([1.0, *(rms(each) for each in given.values())])
     typed(first, given, {value: expected[value]})
     typed(second, same, {other: actual[other]})
+    fused = bool(found.disturbing) and len(found.region) > 1
+    case = Case((first, second), (given, same), (value, other), (left, right))
+    if not fused and len(within) < _MOST_LEVELS:
+        deeper = _entered(case, judge, within)
+        if deeper is not None and deeper.culprit.alone:
+            return deeper
     try:
         its = left.compute(first, given)[value]
         mine = right.compute(second, same)[other]
@@ -152,7 +160,6 @@ def examined(
         comparison = apart if alone and comparison.ok else comparison
     except OpbridgeError as error:
         note = str(error)
-    fused = bool(found.disturbing) and len(found.region) > 1
     operators = operators_of(right, others)
     same_file = left.label == right.label
     expected_operators = [] if same_file else operators_of(left, nodes)
@@ -169,12 +176,7 @@ def examined(
         fused,
         note,
     )
-    case = Case((first, second), (given, same), (value, other), (left, right))
-    located = Located(culprit, case)
-    if alone and not fused and len(within) < _MOST_LEVELS:
-        deeper = _entered(located, judge, within)
-        return deeper or located
-    return located
+    return Located(culprit, case)
 
 
 def operators_of(side: FileSide, nodes: Sequence[int]) -> list[Operator]:
@@ -184,10 +186,8 @@ def operators_of(side: FileSide, nodes: Sequence[int]) -> list[Operator]:
     return [operator_of(side.label, node) for node in made[-_MOST_NAMED:]]
 
 
-def _entered(located: Located, judge: Judge, within: Sequence[str]) -> Located | None:
+def _entered(case: Case, judge: Judge, within: Sequence[str]) -> Located | None:
     """The operator within a node that holds others: the branch of an If that is taken, or the body of a function."""
-    case = located.case
-    assert case is not None
     inner = [
         entering.inner(part, inputs, output)
         for part, inputs, output in zip(case.parts, case.inputs, case.outputs, strict=True)
