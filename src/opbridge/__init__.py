@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         UsageError,
         VerificationError,
     )
+    from opbridge.extraction import Extracted, extract
     from opbridge.fixing.fix import Fixed, fix
     from opbridge.graph.decisions import Decision
     from opbridge.kernels.build import build
@@ -70,10 +71,12 @@ if TYPE_CHECKING:
     from opbridge.translations.catalogue import translation_table
     from opbridge.translations.registry import translation
     from opbridge.verification import Verification, verify
+    from opbridge.verification.bisection import Bisection, FileComparison, bisect, compare
 
 # Where each public name is defined. Nothing is imported before it is used: `import opbridge` stays quick, and the parts
 # that run a model do not need torch.
 _HOMES = {
+    "Bisection": "verification.bisection",
     "BuildError": "errors",
     "CallGroup": "recording.groups",
     "CaptureError": "errors",
@@ -81,6 +84,8 @@ _HOMES = {
     "ConversionError": "errors",
     "Decision": "graph.decisions",
     "ExportedParts": "parts.data",
+    "Extracted": "extraction",
+    "FileComparison": "verification.bisection",
     "Finding": "rules.findings",
     "Findings": "rules.findings",
     "FixError": "errors",
@@ -107,11 +112,14 @@ _HOMES = {
     "UsageError": "errors",
     "Verification": "verification",
     "VerificationError": "errors",
+    "bisect": "verification.bisection",
     "build": "kernels.build",
     "cast": "precision",
     "check": "pipeline",
+    "compare": "verification.bisection",
     "convert": "conversion",
     "export": "pipeline",
+    "extract": "extraction",
     "fix": "fixing.fix",
     "inventory": "plan.inventory",
     "lint": "rules.lint",
@@ -132,6 +140,7 @@ _HOMES = {
 _USES: dict[str, Use | None] = {
     "conversion": "files",
     "errors": None,
+    "extraction": "files",
     "fixing.fix": "files",
     "kernels.build": None,
     "precision": "files",
@@ -144,6 +153,7 @@ _USES: dict[str, Use | None] = {
 }
 
 __all__ = [
+    "Bisection",
     "BuildError",
     "CallGroup",
     "CaptureError",
@@ -151,6 +161,8 @@ __all__ = [
     "ConversionError",
     "Decision",
     "ExportedParts",
+    "Extracted",
+    "FileComparison",
     "Finding",
     "Findings",
     "FixError",
@@ -177,11 +189,14 @@ __all__ = [
     "UsageError",
     "Verification",
     "VerificationError",
+    "bisect",
     "build",
     "cast",
     "check",
+    "compare",
     "convert",
     "export",
+    "extract",
     "fix",
     "inventory",
     "lint",

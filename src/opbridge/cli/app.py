@@ -12,7 +12,8 @@ from opbridge.base.version import __version__
 __all__ = ["app"]
 
 _ORDER = (
-    *("check", "export", "verify", "lint", "fix", "convert", "cast", "profile", "engine", "targets"),
+    *("check", "export", "verify", "lint", "fix", "convert", "cast", "bisect", "compare", "extract", "profile"),
+    *("engine", "targets"),
     *("ops", "build", "new", "coverage", "models"),
 )
 

@@ -17,6 +17,7 @@ import typer
 
 from opbridge.cli import (
     conversion_commands,
+    difference_commands,
     engine_commands,
     kernel_commands,
     model_commands,
@@ -36,6 +37,7 @@ __all__ = ["main"]
 
 del (
     conversion_commands,
+    difference_commands,
     engine_commands,
     kernel_commands,
     model_commands,

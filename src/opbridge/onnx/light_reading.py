@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from opbridge.onnx.wire import GRAPH, INITIALIZER, RAW_DATA, field_header, fields, varint
 
-__all__ = ["load"]
+__all__ = ["content", "load"]
 
 _LEAST_BYTES = 1 << 26
 """Smaller files are read as a whole."""
@@ -28,17 +28,24 @@ def load(path: str) -> ir.Model | None:
     Args:
         path: The path of the file.
     """
+    light = content(path)
+    return None if light is None else ir.from_proto(onnx.ModelProto.FromString(light))
+
+
+def content(path: str) -> bytes | None:
+    """The content of a file with places in it for the data of its weights; None where it is to be read as a whole.
+
+    Args:
+        path: The path of the file. It is the location of these weights, from the root.
+    """
     path = os.path.abspath(path)
     try:
         if os.path.getsize(path) < _LEAST_BYTES:
             return None
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            light = _without_weights(content, path)
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            return _without_weights(mapped, path)
     except (OSError, ValueError):  # no protobuf message, which is for the reader of whole files to say
         return None
-    if light is None:
-        return None
-    return ir.from_proto(onnx.ModelProto.FromString(light))
 
 
 def _without_weights(content: mmap.mmap, path: str) -> bytes | None:

@@ -14,7 +14,7 @@ from opbridge.base.garbage import no_collection
 from opbridge.errors import ModelFileError
 from opbridge.onnx import clashes, light_reading
 
-__all__ = ["CLASHES", "load", "load_with_clashes"]
+__all__ = ["CLASHES", "from_part", "load", "load_proto", "load_with_clashes"]
 
 CLASHES = "opbridge.clashes"
 """Where a model that was read says which names several values had: a list, in `ir.Model.meta`."""
@@ -77,6 +77,66 @@ def load_with_clashes(model: str | bytes) -> ir.Model:
             raise _refusal(model, error) from error
         renamed.meta[CLASHES] = names
         return renamed
+
+
+def load_proto(model: str | bytes) -> onnx.ModelProto:
+    """The message in a file. Weights beside the file are not read, and those in a large file are places in it.
+
+    Args:
+        model: The path of the file, or its content.
+
+    Raises:
+        ModelFileError: It cannot be read.
+    """
+    try:
+        light = light_reading.content(model) if isinstance(model, str) else None
+        if light is not None or isinstance(model, bytes):
+            proto = onnx.ModelProto.FromString(model if light is None else light)
+        else:
+            proto = onnx.load(model, load_external_data=False)
+        _check_names(proto.graph)
+    except Exception as error:  # a damaged file raises anything
+        raise _refusal(model, error) from error
+    if not proto.HasField("graph") or not proto.graph.output:
+        raise _refusal(model, ValueError("it has no graph with outputs"))
+    return proto
+
+
+def from_part(proto: onnx.ModelProto, source: str | bytes) -> ir.Model:
+    """The model of a message, whose weights are where those of a file are that `load_proto` has read.
+
+    Args:
+        proto: The message.
+        source: The path of that file, or its content.
+
+    Raises:
+        ModelFileError: It cannot be read.
+    """
+    try:
+        with no_collection(), _quiet():
+            made = ir.from_proto(proto)
+        _contain(made, source)
+    except Exception as error:  # as above
+        raise _refusal(source, error) from error
+    return made
+
+
+def _check_names(graph: onnx.GraphProto) -> None:
+    """Refuses names that are no text.
+
+    Raises:
+        ValueError: There is one.
+    """
+    for node in graph.node:
+        for text in (node.op_type, node.domain, node.name, *node.input, *node.output):
+            if not isinstance(text, str):
+                raise ValueError(f"the name {text!r} is not UTF-8")
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _check_names(attribute.g)
+    for each in (*graph.input, *graph.output, *graph.initializer):
+        if not isinstance(each.name, str):
+            raise ValueError(f"the name {each.name!r} is not UTF-8")
 
 
 def _contain(model: ir.Model, source: str | bytes) -> None:

@@ -135,6 +135,14 @@ class Comparison:
         )
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, other: str = "PyTorch") -> str:
+        """The comparison in one line.
+
+        Args:
+            other: The name of the side whose values are expected.
+        """
         if self.reason is not None:
             return f"'{self.name}': {self.reason}"
         if self.random:
@@ -144,18 +152,22 @@ class Comparison:
         if self.ok:
             return f"'{self.name}' ({self._kind}): agrees, absolute {self.absolute:.1e}, relative {self.relative:.1e}"
         return (
-            f"'{self.name}' ({self._kind}): {self.brief()} (absolute error {self.absolute:.1e}, relative "
+            f"'{self.name}' ({self._kind}): {self.brief(other)} (absolute error {self.absolute:.1e}, relative "
             f"{self.relative:.1e}, allowed {self.tolerance})" + (f"; {self.remark}" if self.remark else "")
         )
 
-    def brief(self) -> str:
-        """The difference, without the tolerance."""
+    def brief(self, other: str = "PyTorch") -> str:
+        """The difference, without the tolerance.
+
+        Args:
+            other: As for `text`.
+        """
         if self.reason is not None:
             return self.reason
         place = f" at {list(self.index)}" if self.index else ""
         return (
             f"{self.outside} of {self.elements} elements differ; the largest difference{place} is "
-            f"{_number(self.actual)}, PyTorch {_number(self.expected)}"
+            f"{_number(self.actual)}, {other} {_number(self.expected)}"
         )
 
     @property

@@ -15,7 +15,7 @@ from opbridge.base.dtypes import onnx_dtype, torch_dtype
 from opbridge.errors import UsageError
 from opbridge.runtimes.tensors import dtype_named
 
-__all__ = ["dtype_of", "quantized_as", "run", "runtime_form", "to_runtime"]
+__all__ = ["dtype_of", "of_array", "quantized_as", "run", "runtime_form", "to_runtime"]
 
 _DTYPE_NAMES = {"float": "FLOAT", "double": "DOUBLE"}
 
@@ -65,7 +65,7 @@ def run(session: Any, feeds: Mapping[str, torch.Tensor], outputs: Sequence[str] 
     """
     if not hasattr(session, "run_with_ort_values"):
         arrays = session.run(outputs, {name: _to_array(tensor) for name, tensor in feeds.items()})
-        return [_of_array(each) for each in arrays]
+        return [of_array(each) for each in arrays]
     values = {name: to_runtime(tensor) for name, tensor in feeds.items()}
     return [_to_torch(value) for value in session.run_with_ort_values(outputs, values)]
 
@@ -90,7 +90,8 @@ def _to_array(tensor: torch.Tensor) -> np.ndarray:
         return bits.view(dtype_named(str(tensor.dtype).removeprefix("torch.")))
 
 
-def _of_array(array: np.ndarray) -> torch.Tensor:
+def of_array(array: np.ndarray) -> torch.Tensor:
+    """An array as a tensor of its own, also of the types of ml_dtypes."""
     array = np.array(array)  # a copy that may be written to
     if array.dtype.kind in "biufc":
         return torch.from_numpy(array)

@@ -151,7 +151,7 @@ def isolated_session(
     providers: Sequence[str | tuple[str, dict[str, Any]]] | None = None,
     options: None = None,
     loaded: bool = False,
-    optimised: bool = True,
+    optimised: bool | str = True,
     data_folder: str | None = None,
     quiet: bool = False,
 ) -> IsolatedSession:

@@ -21,7 +21,15 @@ from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
 from opbridge.runtimes.onnxruntime.processes import Session
 from opbridge.runtimes.onnxruntime.refusals import explain_refusal
 
-__all__ = ["DATA_FOLDER", "FLOAT_PRODUCTS", "session"]
+__all__ = ["DATA_FOLDER", "FLOAT_PRODUCTS", "LEVELS", "session"]
+
+LEVELS = {
+    "disabled": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+"""ONNX Runtime's levels of graph optimisations, by name."""
 
 # By default, ONNX Runtime rounds what is multiplied with weights of 4 or 8 bits to 8 bits as well (level 4).
 FLOAT_PRODUCTS = ("session.qdq_matmulnbits_accuracy_level", "1")
@@ -43,7 +51,7 @@ def session(
     threads: int | None = None,
     aten: Sequence[str] = (),
     loaded: bool = False,
-    optimised: bool = True,
+    optimised: bool | str = True,
     data_folder: str | None = None,
 ) -> onnxruntime.InferenceSession:
     """Loads a model into ONNX Runtime.
@@ -60,7 +68,7 @@ def session(
         aten: Operators that PyTorch may run for the model in addition to the default list, by name or pattern:
             "torchvision::*".
         loaded: Whether kernels are also looked for in the libraries that this process has loaded into PyTorch.
-        optimised: Whether ONNX Runtime's graph optimisations are on; without `options` only.
+        optimised: Whether ONNX Runtime's graph optimisations are on, or a level of `LEVELS`; without `options` only.
         data_folder: The folder of the external data of a model that is given by its content. They stay mapped: kernels
             make no packed copies of them. Without `options` only.
 
@@ -80,8 +88,8 @@ def session(
         if data_folder is not None:
             options.add_session_config_entry(DATA_FOLDER, data_folder)
             options.add_session_config_entry("session.disable_prepacking", "1")
-        if not optimised:
-            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        if optimised is not True:
+            options.graph_optimization_level = LEVELS[optimised or "disabled"]
     kernel_libraries.register(options, libraries)
     note_on_kernels = host.run_on_cpu(libraries) if list(providers) == [CPU] else ""
     if aten_kernel.NAME in required:
