@@ -51,6 +51,7 @@ WORDS = {
     "fixing": "verified repairs for targets",
     "precision": "casts to float16 and bfloat16",
     "conversion": "conversion to other opsets",
+    "extraction": "a part of a file as one of its own",
     "side_by_side": "comparison of two models",
     "save": "the fifth stage",
     "trace": "the other capture method: torch's TorchScript exporter",
