@@ -51,7 +51,7 @@ WORDS = {
     "fixing": "verified repairs for targets",
     "precision": "casts to float16 and bfloat16",
     "conversion": "conversion to other opsets",
-    "extraction": "a part of a file as one of its own",
+    "extraction": "cuts a part out of a file",
     "side_by_side": "comparison of two models",
     "save": "the fifth stage",
     "trace": "the other capture method: torch's TorchScript exporter",
@@ -141,8 +141,10 @@ def pipeline_picture() -> str:
 
 def layers_picture() -> str:
     """The layers, the highest on top."""
-    shapes, y, height = [], 10.0, 34.0
+    shapes, y = [], 10.0
     for layer in layers():
+        is_crowded = len(layer) > 2  # the words stand below the names
+        height = 52.0 if is_crowded else 34.0
         width = (WIDTH - 20 - 8 * (len(layer) - 1)) / len(layer)
         for number, name in enumerate(layer):
             x = 10 + number * (width + 8)
@@ -152,7 +154,8 @@ def layers_picture() -> str:
                 box(x, y, width, height, COLOURS[kind]),
                 text(x + 10, y + 22, f"{name}/" if is_folder else f"{name}.py", bold=True),
             ]
-            shapes.append(text(x + 140, y + 22, WORDS[name], small=True))
+            words_x, words_y = (x + 10, y + 42) if is_crowded else (x + 140, y + 22)
+            shapes.append(text(words_x, words_y, WORDS[name], small=True))
         y += height + 6
     return picture("The layers: each imports only from those below it", y + 4, shapes)
 
