@@ -206,7 +206,7 @@ def main() -> None:
             shown = False
             if found["script"]:
                 done = subprocess.run([sys.executable, "reproduce.py"], cwd=case, capture_output=True, text=True)
-                shown = done.returncode == 1 and "Mismatched elements" in done.stderr
+                shown = done.returncode == 1 and "AssertionError" in done.stderr
             allowed = 2 * math.log2(max(2, count)) + 4
             is_right = any(node and (node == each or each.endswith(node) or node in each) for each in found["named"])
             if not is_right or not shown or not found["alone"] or found["runs"] > allowed:

@@ -99,7 +99,7 @@ def _chain(count: int, prefix: str, first: str, last: str) -> list[onnx.NodeProt
     names = [first, *(f"{prefix}{number}" for number in range(count - 1)), last]
     return [
         _node(
-            "Neg" if at % 3 == 0 else "MatMul" if at % 3 == 1 else "Abs",
+            "MatMul" if at % 3 == 1 else "Neg",  # a rotation: a difference reaches the end of any length
             f"{names[at]}{' w' * (at % 3 == 1)}",
             names[at + 1],
         )

@@ -258,7 +258,15 @@ def test_the_command_line_with_an_old_torch(tmp_path, command):
 @pytest.mark.slow
 def test_the_command_line_with_a_new_onnx_ir(tmp_path):
     put(tmp_path, "onnx_ir", "2.0.1", "raise AssertionError('imported')\n")
-    for command in (["lint", "model.onnx"], ["fix", "model.onnx"], ["convert", "model.onnx", "--opset", "18"]):
+    for command in (
+        ["lint", "model.onnx"],
+        ["fix", "model.onnx"],
+        ["convert", "model.onnx", "--opset", "18"],
+        ["profile", "model.onnx"],
+        ["compare", "model.onnx", "model.onnx"],
+        ["bisect", "model.onnx", "model.onnx"],
+        ["extract", "model.onnx", "--node", "n", "-o", "part.onnx"],
+    ):
         done = child("-m", "opbridge", *command, path=tmp_path, cwd=tmp_path)
         assert done.returncode == 2
         assert "(2.0.1 is installed)" in done.stderr

@@ -8,7 +8,7 @@ import torch
 import opbridge
 from opbridge.profiling.eager import torch_times
 
-FILE = "tests/profiling/test_eager.py"
+FILE = "tests/profiling/test_eager_times.py"
 
 
 class Net(torch.nn.Module):
@@ -35,7 +35,7 @@ def test_operators_belong_to_their_module_and_to_the_users_line(monkeypatch, req
     found = {each.operator: each for each in times(Net().eval(), torch.ones(2, 4)).calls}
     product = found["aten::addmm"]
     assert (product.module, product.calls) == ("linear", 1)
-    assert product.line.endswith(f"test_eager.py:{line_of('# the line of the product')}")
+    assert product.line.endswith(f"test_eager_times.py:{line_of('# the line of the product')}")
     assert (found["aten::relu"].module, found["aten::add.Tensor"].module) == ("", "")
     assert all(each.milliseconds > 0 for each in found.values())
 

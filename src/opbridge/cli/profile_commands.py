@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from opbridge.base import specs
+from opbridge.base.requirements import require
 from opbridge.cli.answers import Answer
 from opbridge.cli.app import app
 from opbridge.cli.console import Screen
 from opbridge.cli.options import GigabytesOption, JsonOption, SecondsOption, TaskOption, given_options
-from opbridge.cli.profile_view import print_profile
 from opbridge.errors import UsageError
 
 __all__ = ["profile"]
@@ -104,8 +104,10 @@ def profile(
     ONNX Runtime runs the file in a separate process, with its profiler and without. With SPEC, the rows that lose most
     time against PyTorch are first.
     """
+    require("files")
     import opbridge
     from opbridge.cli.options import items
+    from opbridge.cli.profile_view import print_profile
     from opbridge.profiling.inputs import sizes_given
 
     chosen = items(by or [])
@@ -140,7 +142,6 @@ def _subject(spec: str, task: str | None) -> dict[str, Any]:
     Raises:
         UsageError: The factory returns several models.
     """
-    from opbridge.base.requirements import require
     from opbridge.cli.options import load_subject
 
     require("export")
