@@ -6,14 +6,18 @@ from collections import Counter
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from helpers.scripts import run_script
 
 from opbridge.coverage.engine.pool import LocalPool
 from opbridge.coverage.measuring.work import CaseVerdict
 
 pytest.importorskip("pebble")
+
+SAMPLES = Path(__file__).with_name("samples_to_sweep.py")
 
 
 @dataclass
@@ -63,3 +67,22 @@ def test_a_pool_that_breaks_is_renewed(monkeypatch, times, outcome):
     assert sorted(found) == tasks
     assert {task: each.outcome for task, each in found.items() if task != "c"} == dict.fromkeys("abdefg", "right")
     assert found["c"].outcome == outcome
+
+
+@pytest.mark.slow
+def test_a_folder_whose_path_is_too_long_for_a_socket_is_an_error(tmp_path):
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    script = tmp_path / "sweep.py"
+    script.write_text(
+        "import tempfile\n"
+        "from opbridge.cli import main\n"
+        "if __name__ == '__main__':\n"
+        f"    tempfile.tempdir = {str(folder)!r}\n"
+        f"    raise SystemExit(main(['coverage', '--db', '{SAMPLES}:GOOD', '--samples', '1', '--jobs', '1']))\n"
+    )
+    done = run_script(script)
+    assert done.returncode == 2
+    assert "The processes of the sweep cannot be started: AF_UNIX path too long" in " ".join(done.stderr.split())
+    assert "set TMPDIR to a shorter one" in " ".join(done.stderr.split())
+    assert not list(folder.glob("opbridge-sweep-*"))

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, TimeoutError, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,21 @@ class LocalPool:
         )
 
     def __enter__(self) -> LocalPool:
+        """Starts the server that processes are forked from.
+
+        Raises:
+            UsageError: It cannot be started; a pool would wait for it for ever.
+        """
         self._environment.__enter__()
+        try:
+            forkserver.ensure_running()
+        except OSError as error:
+            self._folder.cleanup()
+            self._environment.__exit__(None, None, None)
+            raise UsageError(
+                f"The processes of the sweep cannot be started: {error}. If the path of the folder for temporary files "
+                f"is the cause ({tempfile.gettempdir()}), set TMPDIR to a shorter one."
+            ) from error
         self._memory.__enter__()
         return self
 
