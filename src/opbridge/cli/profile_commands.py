@@ -17,8 +17,6 @@ from opbridge.errors import UsageError
 
 __all__ = ["profile"]
 
-_BY = ("operator", "module", "line", "node")
-
 
 @app.command()
 def profile(
@@ -108,12 +106,13 @@ def profile(
     import opbridge
     from opbridge.cli.options import items
     from opbridge.cli.profile_view import print_profile
+    from opbridge.profiling.grouping import BY
     from opbridge.profiling.inputs import sizes_given
 
     chosen = items(by or [])
     for each in chosen:
-        if each not in _BY:
-            raise UsageError(f"Invalid value for --by: '{each}'. Expected {', '.join(_BY[:-1])} or {_BY[-1]}.")
+        if each not in BY:
+            raise UsageError(f"Invalid value for --by: '{each}'. Expected {', '.join(BY[:-1])} or {BY[-1]}.")
     if depth is not None and "module" not in chosen:
         raise UsageError("--depth is valid only with --by module. Add it, or leave --depth out.")
     if spec is not None and (size or inputs):

@@ -18,13 +18,12 @@ from opbridge.extraction.places import Places
 from opbridge.onnx import damage, reading, subgraphs
 from opbridge.onnx.serialize import to_bytes
 from opbridge.onnx.subgraphs import GraphIndex
+from opbridge.rules.looking import type_name
 from opbridge.runtimes.onnxruntime import Limits, open_session
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.save import writer
 
 __all__ = ["Extracted", "extract"]
-
-_NAMES = {"float": "float32", "double": "float64"}
 
 
 @dataclass
@@ -252,5 +251,4 @@ def _typed(value: onnx.ValueInfoProto) -> str:
     if tensor.HasField("shape"):
         sizes = (each.dim_value if each.HasField("dim_value") else each.dim_param or "?" for each in tensor.shape.dim)
         shape = f" [{', '.join(map(str, sizes))}]"
-    name = ir.DataType(tensor.elem_type).name.lower()
-    return f"{value.name}: {_NAMES.get(name, name)}{shape}"
+    return f"{value.name}: {type_name(ir.DataType(tensor.elem_type))}{shape}"

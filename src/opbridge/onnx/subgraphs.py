@@ -13,7 +13,7 @@ import onnx
 
 from opbridge.errors import ModelFileError
 
-__all__ = ["GraphIndex", "bodies", "described", "inputs_of", "part"]
+__all__ = ["GraphIndex", "bodies", "described", "inputs_of", "operator_name", "part"]
 
 
 def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
@@ -136,8 +136,12 @@ class GraphIndex:
 
 def described(node: onnx.NodeProto) -> str:
     """A node in messages: "Conv 'conv1'"."""
-    domain = f"{node.domain}::" if node.domain not in ("", "ai.onnx") else ""
-    return f"{domain}{node.op_type}" + (f" '{node.name}'" if node.name else "")
+    return operator_name(node.domain, node.op_type) + (f" '{node.name}'" if node.name else "")
+
+
+def operator_name(domain: str, op_type: str) -> str:
+    """An operator as it is shown: "Conv", "com.microsoft::FusedMatMul"."""
+    return op_type if domain in ("", "ai.onnx") else f"{domain}::{op_type}"
 
 
 def _reads(node: onnx.NodeProto) -> tuple[str, ...]:

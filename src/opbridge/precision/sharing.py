@@ -101,7 +101,7 @@ class SharedWeights:
             path = Path(self._written.name) / self._new.location
             with open(path, "xb") as file:
                 write_external_data(Sink(file, path), self._new)
-        except BaseException as error:
+        except BaseException as error:  # an interrupt too: a file that is written in part is no place of a weight
             self._places = {key: place for key, place in self._places.items() if place[0] != self._new.location}
             if isinstance(error, OSError):
                 raise write_failure(path, error) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 
 from opbridge.profiling.data import Kernel
@@ -15,10 +15,10 @@ __all__ = ["with_code"]
 
 def with_code(rows: Sequence[Row], kernels: Sequence[Kernel]) -> list[Row]:
     """Rows by line with the text of their line, where its file is found; of several, of that with the most time."""
-    spent: Counter[str] = Counter()
+    spent: defaultdict[str, float] = defaultdict(float)
     for each in kernels:
         if (node := each.main) is not None:
-            spent[node.line] += each.milliseconds  # type: ignore[assignment]
+            spent[node.line] += each.milliseconds
     code = Code()
     first = [max(row.lines, key=lambda line: spent[line], default="") for row in rows]
     numbers = [code.written(line) for line in first]

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
 from typing import Any
 
 import torch
@@ -133,12 +134,12 @@ def _name(func: Any) -> str:
 
 def _line() -> str:
     """The innermost line of the stack outside of torch and opbridge."""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         found = of_code(frame.f_code, frame.f_lineno)
         if found is not None:
             return str(found)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return ""
 
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import onnx
 
-from opbridge.base.sources import innermost
 from opbridge.errors import ModelFileError
-from opbridge.reports.of_file import module_of
+from opbridge.onnx.subgraphs import operator_name
+from opbridge.reports.of_file import line_of, module_of
 
-__all__ = ["FileGraph", "FileNode", "RunNode", "core_name", "graph_of", "operator_name", "read", "short_name"]
-__all__ += ["with_own_names"]
+__all__ = ["FileGraph", "FileNode", "RunNode", "core_name", "graph_of", "read", "short_name", "with_own_names"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +78,6 @@ class FileGraph:
         yield from self.nodes
         for body in self.bodies.values():
             yield from body.all_nodes()
-
-
-def operator_name(domain: str, op_type: str) -> str:
-    """An operator as it is shown: "Conv", "com.microsoft::FusedMatMul"."""
-    return op_type if domain in ("", "ai.onnx") else f"{domain}::{op_type}"
 
 
 def core_name(operator: str) -> str:
@@ -175,17 +169,9 @@ def graph_of(graph: Any, renamed: Mapping[str, str] | None = None) -> FileGraph:
             continue
         said = {each.key: each.value for each in node.metadata_props}
         shown = renamed.get(node.name, node.name)
-        place = (module_of(shown, said), _line(said), said.get("opbridge.operator", ""))
+        place = (module_of(shown, said), line_of(said), said.get("opbridge.operator", ""))
         found.nodes.append(FileNode(node.name, shown, operator, *place, inputs, outputs, len(found.nodes)))
     return found
-
-
-def _line(said: Mapping[str, str]) -> str:
-    """The line of the model's code that the metadata of a node names."""
-    if "opbridge.source" in said:
-        return said["opbridge.source"]
-    frames = innermost(said.get("pkg.torch.onnx.stack_trace", ""))
-    return str(frames[0]) if frames else ""
 
 
 def _proto_nodes(nodes: Any) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -143,13 +143,13 @@ def _row(
     label: str, kernels: Sequence[Kernel], total: float, torch: float | None, calls: Sequence[TorchCall] = ()
 ) -> Row:
     spent = sum(each.milliseconds for each in kernels)
-    operators: Counter[str] = Counter()
+    operators: defaultdict[str, float] = defaultdict(float)
     for each in kernels:
-        operators[each.operator] += each.milliseconds  # type: ignore[assignment]
+        operators[each.operator] += each.milliseconds
     lines = dict.fromkeys(node.line for each in kernels for node in each.places if node.line)
     lines |= dict.fromkeys(each.line for each in calls if each.line)
     count = sum(each.calls for each in kernels)
-    names = tuple(name for name, _ in operators.most_common(5))
+    names = tuple(sorted(operators, key=operators.__getitem__, reverse=True)[:5])
     return Row(label, count, spent, spent / total, torch, names, tuple(sorted(lines, key=_by_number)))
 
 

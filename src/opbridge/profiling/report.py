@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -125,7 +125,8 @@ class Profile:
         for each in () if self.torch is None else self.torch.calls:
             found[each.operator][0] += each.calls
             found[each.operator][1] += each.milliseconds
-        return sorted(((name, *each) for name, each in found.items()), key=lambda row: -row[2])  # type: ignore[misc]
+        rows = [(name, calls, spent) for name, (calls, spent) in found.items()]
+        return sorted(rows, key=lambda row: -row[2])
 
     def own(self) -> list[Own]:
         """What the runtime runs that is not in the file as it is, that with the most time first."""
@@ -140,11 +141,11 @@ class Profile:
                 groups[f"{short_name(each.operator)} on the CPU"].append(each)
         found = []
         for what, members in groups.items():
-            spent: Counter[str] = Counter()
+            spent: defaultdict[str, float] = defaultdict(float)
             for each in members:
                 if (node := each.main) is not None:
-                    spent[node.line or node.module or node.shown] += each.milliseconds  # type: ignore[assignment]
-            places = tuple(name for name, _ in spent.most_common())
+                    spent[node.line or node.module or node.shown] += each.milliseconds
+            places = tuple(sorted(spent, key=spent.__getitem__, reverse=True))
             found.append(Own(what, len(members), sum(each.milliseconds for each in members), places))
         return sorted(found, key=lambda each: -each.milliseconds)
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import onnx_ir as ir
 
+from opbridge.base.sources import innermost
+from opbridge.onnx.subgraphs import operator_name
 from opbridge.reports.picture import Operator, Picture
 
-__all__ = ["NodesByCall", "module_of", "picture_of_model", "type_text"]
+__all__ = ["NodesByCall", "line_of", "module_of", "picture_of_model", "type_text"]
 
 _LONGEST = 120
 """The longest text of an attribute that is shown."""
@@ -168,7 +170,7 @@ def _name_of(node: ir.Node) -> str:
 
 
 def _type_of(node: ir.Node) -> str:
-    return f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
+    return operator_name(node.domain, node.op_type)
 
 
 def module_of(name: str, metadata: Mapping[str, str]) -> str:
@@ -184,6 +186,14 @@ def module_of(name: str, metadata: Mapping[str, str]) -> str:
     if scopes.startswith("[") and scopes.count("'") >= 4:
         return scopes.split("'")[-4]
     return ".".join(_scopes(name.strip("/").split("/")[:-1]))
+
+
+def line_of(metadata: Mapping[str, str]) -> str:
+    """The line of the model's code that the metadata of a node names: "net.py:12"; "" where they name none."""
+    if "opbridge.source" in metadata:
+        return metadata["opbridge.source"]
+    frames = innermost(metadata.get("pkg.torch.onnx.stack_trace", ""))
+    return str(frames[0]) if frames else ""
 
 
 def _scopes(parts: list[str]) -> Iterator[str]:

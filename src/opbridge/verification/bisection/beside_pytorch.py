@@ -13,7 +13,6 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.wording import counted
 from opbridge.capture import capture as capture_model
-from opbridge.capture.containers import register_containers
 from opbridge.errors import OpbridgeError, UsageError
 from opbridge.graph.operators import UNINITIALIZED, functional_operator_of
 from opbridge.onnx import reading, subgraphs
@@ -31,6 +30,7 @@ from opbridge.verification.bisection.report import Bisection, Culprit, ValueRang
 from opbridge.verification.bisection.search import Probe, Search, search
 from opbridge.verification.bisection.types import coarsest
 from opbridge.verification.compare import Comparison, rms
+from opbridge.verification.dispatch import checked_example
 from opbridge.verification.fresh_inputs import fresh_inputs
 from opbridge.verification.intermediate import Unusable, counterparts, feeds_of, keyed
 from opbridge.verification.taken_sides import along_taken_sides
@@ -66,22 +66,11 @@ def bisect(
     Raises:
         OpbridgeError: See `opbridge.bisect`.
     """
-    if not callable(model) and not isinstance(model, torch.export.ExportedProgram):
-        raise UsageError(
-            "opbridge.bisect expects a torch.nn.Module, a function or an ExportedProgram, or another file, got "
-            f"{type(model).__name__}."
-        )
-    if isinstance(args, torch.Tensor):
-        args = (args,)
-    if args is not None and not isinstance(args, (tuple, list)):
-        raise UsageError(f"Expected the example inputs as a tuple or a tensor, got {type(args).__name__}.")
+    args, kwargs = checked_example("opbridge.bisect", model, args, kwargs)
     content, label = checked_model(file)
-    args, kwargs = tuple(args or ()), dict(kwargs or {})
-    register_containers((args, kwargs))
-    reading.load_proto(content)  # a damaged file is refused before the model is captured
+    side = stack.enter_context(FileSide.of_file(content, setting))  # a damaged file is refused before the capture
     capture = capture_model(model, args, kwargs)
     found = Bisection((PYTORCH, label), (f"captured graph, torch {torch.__version__}", setting.label))
-    side = stack.enter_context(FileSide.of_file(content, setting))
     found.nodes = len(side.index.nodes)
     loaded = reading.load(content)
     judge = Judge((PYTORCH, label), coarsest(side.index, {k: v.type for k, v in side.index.types.items()}), rtol, atol)

@@ -14,6 +14,7 @@ from torch.fx import Node
 
 from opbridge.errors import SaveError
 from opbridge.runtimes import known
+from opbridge.runtimes.onnxruntime.loading import LEVELS
 from opbridge.side_by_side import in_float32
 from opbridge.verification import exchange
 from opbridge.verification.bisection.cases import Case, Located
@@ -22,12 +23,6 @@ from opbridge.verification.bisection.report import Bisection
 
 __all__ = ["write"]
 
-_LEVELS = {
-    "disabled": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "all": "ORT_ENABLE_ALL",
-}
 _LARGEST = 2**31 - 2**21
 
 
@@ -128,7 +123,7 @@ def _loader(setting: Setting) -> str | None:
         return (
             "    import onnxruntime\n"
             "    options, levels = onnxruntime.SessionOptions(), onnxruntime.GraphOptimizationLevel\n"
-            f"    options.graph_optimization_level = levels.{_LEVELS[setting.optimization]}\n"
+            f"    options.graph_optimization_level = levels.{LEVELS[setting.optimization].name}\n"
             f"    session = onnxruntime.InferenceSession(path, options, providers={given})\n"
             "    return session.run(None, {each.name: inputs[each.name] for each in session.get_inputs()})[0]\n"
         )

@@ -55,7 +55,7 @@ class Workspace:
                         file.write(tensor.raw_data)
                         _move(tensor, "weights", start, len(tensor.raw_data))
                         self.weight_bytes += file.tell() - start
-        except BaseException:
+        except BaseException:  # an interrupt too: nobody else knows of the folder yet
             self.close()
             raise
 
