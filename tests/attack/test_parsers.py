@@ -12,6 +12,7 @@ from opbridge.kernels import aten
 
 @pytest.mark.long
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_texts_that_are_mutated_reach_new_code_and_end_nothing():
     found = hostile_texts.run(5, seed=3)
     assert not found["findings"]

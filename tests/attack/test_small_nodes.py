@@ -99,6 +99,7 @@ def test_every_fact_has_a_case():
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_nodes_are_drawn_of_every_operator_of_onnx_that_a_single_node_is_enough_for():
     schemas = {each.name for each in onnx.defs.get_all_schemas() if each.domain == "" and not each.deprecated}
     without = schemas - set(operators())

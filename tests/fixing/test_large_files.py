@@ -72,6 +72,7 @@ def _said(code: str, *arguments: str) -> object:
 
 @pytest.mark.long
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_file_is_linted_repaired_and_converted_in_little_memory(folder):
     made = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 18]> g (int64[n] i) => (float[n, 64] z) { a = Gather (w, i) b = Pow (a, k)'

@@ -13,7 +13,6 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
-from helpers.rows import one_in
 from kernels.cases import Case, Refused
 from kernels.checking import DTYPES, Kernels, assert_clean
 from kernels.references import dynamic_conv as reference
@@ -98,7 +97,8 @@ def test_what_does_not_fit_is_refused(kernels: Kernels, refused: Refused) -> Non
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize("family", one_in(4, sorted(FAMILIES, reverse=True)))
+@pytest.mark.thorough  # test_kernel_build.py asks the same of small kernels
+@pytest.mark.parametrize("family", FAMILIES)
 def test_sanitizers_are_silent(family: str) -> None:
     assert_clean(f"kernels.cases.{family}", FAMILIES[family].kernels, seeds=60)
 

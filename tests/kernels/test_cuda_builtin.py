@@ -28,6 +28,7 @@ from opbridge.kernels.builtin import load_builtin
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.thorough,  # test_cuda_kernels.py asks the same of small kernels
     needs_linux,
 ]
 

@@ -13,7 +13,7 @@ import opbridge
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", one_in(2, causal_models.MODELS))
+@pytest.mark.parametrize("name", one_in(4, causal_models.MODELS))
 def test_tokens_are_those_of_generate(name, tmp_path):
     if name in ("mixtral", "qwen3_moe", "gpt_oss"):
         grouped_product()

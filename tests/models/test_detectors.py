@@ -31,12 +31,14 @@ def test_other_images_and_one_in_which_nothing_is_found(name):
     assert counts[0] and counts[1] == 0 and counts[2]
 
 
+@pytest.mark.thorough
 def test_threshold_that_no_box_passes():
     model = detector("fcos", 1.1)
     program = opbridge.export(model, ([image(3)],), verify=False)
     assert assert_finds(program, model, [image(3), NOTHING, image(4)]) == [0, 0, 0]
 
 
+@pytest.mark.thorough
 def test_verification_takes_the_sides():
     model = detector("fcos", 0.6)
     program = opbridge.export(model, ([image(3)],))

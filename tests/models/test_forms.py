@@ -49,7 +49,7 @@ _STATIC = [
 ]
 
 
-@pytest.mark.parametrize("name", _STATIC)
+@pytest.mark.parametrize("name", one_in(2, _STATIC))
 def test_static(name, tmp_path):
     form = FORMS[name]
     _export(form, None, form.refused, tmp_path / "model.onnx", [form.inputs(seed=seed) for seed in (1, 2)])

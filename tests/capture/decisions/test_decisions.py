@@ -7,6 +7,7 @@ import signal
 import onnx
 import pytest
 import torch
+from helpers.rows import one_in
 from models.deciding import DECIDING, Deciding
 from torch.utils import _pytree as pytree
 
@@ -41,7 +42,7 @@ def _assert_has(path, deciding: Deciding, decisions: int, loops: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("deciding", DECIDING, ids=lambda each: each.name)
+@pytest.mark.parametrize("deciding", one_in(3, DECIDING), ids=lambda each: each.name)
 def test_the_file_takes_the_way_that_the_model_takes(deciding, tmp_path):
     """For any number of rows, where that may vary."""
     path = tmp_path / "model.onnx"

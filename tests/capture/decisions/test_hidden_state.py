@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from helpers.rows import one_in
 from models.deciding_by_hidden_state import HIDING, INPUTS
 from torch.utils import _pytree as pytree
 
@@ -12,7 +13,7 @@ from opbridge.capture.decisions import ways
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", HIDING)
+@pytest.mark.parametrize("name", one_in(2, HIDING))
 def test_ways_join_only_where_python_holds_the_same(name, monkeypatch):
     monkeypatch.setattr(ways, "_FEW_CAPTURES", 0)  # as where a model has many ways: answers are not tried in pairs
     model = HIDING[name]

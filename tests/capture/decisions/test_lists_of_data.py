@@ -177,7 +177,7 @@ def _numbers_with_one_more(x, ends):
 @pytest.mark.parametrize(
     "model",
     one_in(
-        2,
+        4,
         [
             _parts_joined_again,
             _parts_of_a_size,
