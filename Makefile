@@ -15,6 +15,9 @@ PYTEST_ARGS ?=
 # the tests in one process, as a debugger needs.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
+# Tests start hundreds of processes of Python: where bytecode is not written, each compiles opbridge again.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := $(VENVS)/.venv$(addprefix -,$(TORCH))$(if $(ALONE),-alone)
 
 ifneq ($(origin PYTHON),file)
