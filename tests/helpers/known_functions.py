@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from opbridge.base.transformers_private import known_functions
+from opbridge.model_support.transformers import known_functions
 
 __all__ = ["computed"]
 

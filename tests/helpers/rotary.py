@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from helpers.transformers_classes import of_module
-from opbridge.base.transformers_private import rotary_functions
+from opbridge.model_support.transformers import rotary_functions
 
 __all__ = ["Positions", "assert_same_or_refused", "known_class"]
 

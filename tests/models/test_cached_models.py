@@ -13,7 +13,7 @@ from helpers import causal_models
 from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
 import opbridge
-from opbridge.base.transformers_private import caches
+from opbridge.model_support.transformers import caches
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.base.transformers_private import caches
 from opbridge.errors import UsageError
 from opbridge.graph.captured_graph import CapturedGraph
+from opbridge.model_support.transformers import caches
 
 __all__ = ["check_caches", "input_names_of_caches", "name_caches"]
 

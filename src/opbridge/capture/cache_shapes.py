@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from opbridge.base.transformers_private import caches
-from opbridge.base.transformers_private.caches import Part
 from opbridge.errors import UsageError
+from opbridge.model_support.transformers import caches
+from opbridge.model_support.transformers.caches import Part
 
 __all__ = ["shapes_of_cache"]
 

@@ -14,7 +14,6 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_tracing
-from opbridge.base.transformers_private import caches
 from opbridge.base.wording import sentence
 from opbridge.capture.advice import advise_others
 from opbridge.capture.attempts import capture_by_torch_export, first_capture, keeping_functions
@@ -43,6 +42,7 @@ from opbridge.graph.decisions import decisions_of
 from opbridge.graph.open_lists import SIZES, open_lists
 from opbridge.graph.operators import calls_in
 from opbridge.kernels.triton import operators
+from opbridge.model_support.transformers import caches
 from opbridge.onnx import opsets
 
 __all__ = ["capture"]

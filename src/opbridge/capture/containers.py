@@ -17,7 +17,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_overrides, torch_tracing
-from opbridge.base.transformers_private import caches
+from opbridge.model_support.transformers import caches
 
 __all__ = ["register_containers"]
 

@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.base.transformers_private import caches
 from opbridge.capture.cache_shapes import shapes_of_cache
 from opbridge.capture.input_names import input_names
 from opbridge.errors import UsageError
+from opbridge.model_support.transformers import caches
 
 __all__ = ["by_own_names", "by_parameter", "by_tensor", "like"]
 
