@@ -8,7 +8,7 @@ from helpers.known_functions import computed
 from helpers.transformers_classes import of_module
 
 import opbridge
-from opbridge.model_support.transformers import known_functions
+from opbridge.model_support import applying
 
 transformers = pytest.importorskip("transformers", reason="not installed")
 
@@ -32,7 +32,7 @@ def test_encodings_are_those_of_transformers(sizes, dtype):
     for given in ({"image_sizes": torch.tensor(sizes, dtype=dtype)}, {}):
         with torch.no_grad():
             expected = model(images, **given, output_hidden_states=True)
-            with known_functions.without_decisions(model):
+            with applying.applied(model):
                 found = model(images, **given, output_hidden_states=True)
         assert len(found.hidden_states) == len(expected.hidden_states)
         torch.testing.assert_close(found.last_hidden_state, expected.last_hidden_state, rtol=1e-5, atol=1e-5)
@@ -43,7 +43,7 @@ def test_sizes_beyond_the_images_are_cut():
     model, images, sizes = _encoder(), torch.randn(2, 3, 16, 24), torch.tensor([[64, 16], [16, 64]])
     with torch.no_grad():
         expected = model(images, sizes).last_hidden_state
-        with known_functions.without_decisions(model):
+        with applying.applied(model):
             found = model(images, sizes).last_hidden_state
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 

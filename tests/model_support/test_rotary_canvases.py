@@ -12,7 +12,8 @@ import torch
 from helpers.rotary import Positions, assert_same_or_refused, known_class
 
 import opbridge
-from opbridge.model_support.transformers import rotary_canvases, rotary_functions
+from opbridge.model_support import applying
+from opbridge.model_support.transformers import rotary_canvases
 
 _IMAGE, _IMAGE_END, _SLICE, _SLICE_END, _LINE, _PATCH = 20, 21, 22, 23, 24, 11
 
@@ -103,7 +104,7 @@ def _expected(model, given):
 
 def _found(model, given):
     given = copy.deepcopy(given)
-    with rotary_functions.computing_positions_at_once(types.SimpleNamespace(modules=lambda: iter([model]))):
+    with applying.applied(types.SimpleNamespace(modules=lambda: iter([model]))):
         return model.get_rope_index(**given)
 
 

@@ -10,8 +10,8 @@ import torch
 from helpers.rotary import known_class
 
 import opbridge
+from opbridge.model_support import applying
 from opbridge.model_support.fingerprints import fingerprint
-from opbridge.model_support.transformers import rotary_functions
 
 _MODELS = {
     "Qwen2VLModel": "qwen2_vl",
@@ -98,7 +98,7 @@ def _batch(name, rng, count, *, pad="", videos=True, adjoining=False):
 def _both(model, given):
     copies = [{name: value if value is None else value.clone() for name, value in given.items()} for _ in range(2)]
     expected = model.get_rope_index(**copies[0])
-    with rotary_functions.computing_positions_at_once(_holding(model)):
+    with applying.applied(_holding(model)):
         return expected, model.get_rope_index(**copies[1])
 
 
@@ -161,7 +161,7 @@ def test_what_the_original_refuses_is_refused(name, given):
         given = given | {"image_grid_thw": None}
     with pytest.raises(Exception):  # noqa: B017  # what transformers raises has no common class
         model.get_rope_index(**given)
-    with rotary_functions.computing_positions_at_once(_holding(model)), pytest.raises((IndexError, RuntimeError)):
+    with applying.applied(_holding(model)), pytest.raises((IndexError, RuntimeError)):
         model.get_rope_index(**given)
 
 
@@ -175,11 +175,13 @@ def test_a_changed_function_stays_as_it_is():
     class Inheriting(type(model)):
         pass
 
-    assert rotary_functions.known(Changed) is None
-    assert rotary_functions.known(Inheriting) is rotary_functions.known(type(model))
+    assert applying.replacement_of_method(Changed, "get_rope_index") is None
+    assert applying.replacement_of_method(Inheriting, "get_rope_index") is applying.replacement_of_method(
+        type(model), "get_rope_index"
+    )
     before = type(model).get_rope_index
     inheriting = Inheriting.__new__(Inheriting)
-    with rotary_functions.computing_positions_at_once(_holding(inheriting)):
+    with applying.applied(_holding(inheriting)):
         assert Inheriting.get_rope_index is not before
         assert type(model).get_rope_index is before
     assert Inheriting.get_rope_index is before

@@ -12,7 +12,7 @@ import torch
 from helpers.rotary import Positions, assert_same_or_refused, known_class
 
 import opbridge
-from opbridge.model_support.transformers import rotary_functions
+from opbridge.model_support import applying
 
 _MODELS = {"Qwen2_5OmniThinkerModel": "qwen2_5_omni", "Qwen3OmniMoeThinkerModel": "qwen3_omni_moe"}
 _TOKENS = {"image": 11, "video": 12, "audio": 13}
@@ -91,7 +91,7 @@ def _batch(name, rng, count, *, pad="", kinds=("image", "video", "audio"), secon
 
 def _found(model, given):
     given = copy.deepcopy(given)
-    with rotary_functions.computing_positions_at_once(types.SimpleNamespace(modules=lambda: iter([model]))):
+    with applying.applied(types.SimpleNamespace(modules=lambda: iter([model]))):
         return model.get_rope_index(**given)
 
 

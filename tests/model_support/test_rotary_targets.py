@@ -13,7 +13,7 @@ from helpers.rotary import Positions, assert_same_or_refused, known_class
 
 import opbridge
 from opbridge.errors import OpbridgeError
-from opbridge.model_support.transformers import rotary_functions
+from opbridge.model_support import applying
 
 _START, _END, _IMAGE = 20, 21, 11
 
@@ -61,7 +61,7 @@ def _expected(model, given):
 
 def _found(model, given):
     given = copy.deepcopy(given)
-    with rotary_functions.computing_positions_at_once(types.SimpleNamespace(modules=lambda: iter([model]))):
+    with applying.applied(types.SimpleNamespace(modules=lambda: iter([model]))):
         return model.get_rope_index(**given)
 
 

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -42,6 +42,7 @@ from opbridge.graph.decisions import decisions_of
 from opbridge.graph.open_lists import SIZES, open_lists
 from opbridge.graph.operators import calls_in
 from opbridge.kernels.triton import operators
+from opbridge.model_support import changed_sources
 from opbridge.model_support.transformers import caches
 from opbridge.onnx import opsets
 
@@ -121,11 +122,12 @@ def capture(
     functions = Functions(handler, opset, named)
     run = Attempt(model, module, args, kwargs, shapes, functions, thorough, limits, strict=strict)
     run.limits.begin()
-    with keeping_functions(run), _saying_what_was_left(run), torch_tracing.mute_export():
+    of_packages = changed_sources.notes(module)
+    with keeping_functions(run), _saying(run, of_packages), torch_tracing.mute_export():
         found = capture_by_torch_export(run) if by_torch_export else first_capture(run)
     leaves = pytree.tree_leaves((args, kwargs))
     graph = found.graph
-    notes = [*run.notes, *of_caches, *frozen_inputs(graph, leaves), *training_notes(module, graph)]
+    notes = [*run.notes, *of_packages, *of_caches, *frozen_inputs(graph, leaves), *training_notes(module, graph)]
     demands = run.demands(graph)
     notes += _size_notes(demands, run.is_right_for_one)
     if run.limits.is_out_of_time:
@@ -161,13 +163,21 @@ def capture(
 
 
 @contextlib.contextmanager
-def _saying_what_was_left(attempt: Attempt) -> Iterator[None]:
-    """Within this context, an error says that the time limit has left captures out, where it has."""
+def _saying(attempt: Attempt, of_packages: Sequence[str]) -> Iterator[None]:
+    """Within this context, an error says what may have led to it.
+
+    Args:
+        attempt: The attempt, of which the time limit may have left captures out.
+        of_packages: What is to be said of the packages that the model uses.
+    """
     try:
         yield
     except CaptureError as error:
+        said = [*of_packages]
         if attempt.limits.is_out_of_time and "max_capture_seconds" not in str(error):
-            raise CaptureError(f"{error}\n{sentence(_left(attempt))}.") from error.__cause__
+            said.append(_left(attempt))
+        if said:
+            raise CaptureError("\n".join([str(error), *(f"{sentence(each)}." for each in said)])) from error.__cause__
         raise
 
 

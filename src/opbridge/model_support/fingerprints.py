@@ -12,7 +12,7 @@ import tokenize
 import types
 from typing import Any
 
-__all__ = ["fingerprint"]
+__all__ = ["fingerprint", "fingerprint_of_source"]
 
 
 def fingerprint(function: Any) -> str:
@@ -24,15 +24,23 @@ def fingerprint(function: Any) -> str:
     if isinstance(function, staticmethod):
         function = function.__func__
     is_plain = type(function) is types.FunctionType and not hasattr(function, "__wrapped__")
-    return _of_source(function) if is_plain else ""
+    return _of_function(function) if is_plain else ""
 
 
 @functools.cache
-def _of_source(function: types.FunctionType) -> str:
+def _of_function(function: types.FunctionType) -> str:
     try:
-        text = textwrap.dedent(inspect.getsource(function))
+        return fingerprint_of_source(inspect.getsource(function))
+    except (OSError, TypeError):
+        return ""
+
+
+def fingerprint_of_source(source: str) -> str:
+    """The fingerprint of a function with this source, with its decorators; "" where it is not one definition."""
+    try:
+        text = textwrap.dedent(source)
         (defined,) = ast.parse(text).body
-    except (OSError, TypeError, SyntaxError, ValueError):
+    except (SyntaxError, ValueError):
         return ""
     documented: range = range(0)
     if isinstance(defined, ast.FunctionDef) and ast.get_docstring(defined) is not None:

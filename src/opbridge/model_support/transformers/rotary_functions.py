@@ -1,105 +1,82 @@
-"""The functions of transformers that compute rotary positions run by run, replaced while a model is captured.
+"""The functions of transformers that compute rotary positions run by run, and what computes all at once.
 
 Python's `itertools.groupby` over the types of tokens, `next` of an iterator over grids and a dict of such iterators
 make as many passes, and hold as many numbers, as the values of the example say. `rotary_positions` and others give the
-same for all of them. Only functions whose source is one of those that it was compared with are replaced, by a hash of
-the source without comments and documentation: one that a release has changed stays as it is, and is refused where it
-cannot be captured.
+same for all of them.
 
 Checked on transformers 5.24.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import inspect
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from opbridge.model_support.fingerprints import fingerprint
-from opbridge.model_support.transformers import rotary_canvases, rotary_omni, rotary_targets
+from opbridge.model_support.entries import Arguments, FunctionReplacement, Inputs
+from opbridge.model_support.transformers import rotary_canvases, rotary_inputs, rotary_omni, rotary_targets
 from opbridge.model_support.transformers.rotary_positions import (
     Grids,
     positions_of_images_in_text,
     positions_of_runs,
 )
+from opbridge.model_support.transformers.targets import modeling
 
-__all__ = ["computing_positions_at_once", "known"]
+__all__ = ["FUNCTIONS"]
 
 _INDEX, _IMAGE = "get_rope_index", "get_vision_position_ids"
 _OF_VISION, _OF_AUDIO = "get_llm_pos_ids_for_vision", "_get_feat_extract_output_lengths"
 
+_Compute = Callable[[Any, Mapping[str, Any]], Any]
+_Takes = Callable[[Any, Mapping[str, Any]], bool]
+
 
 @dataclass(frozen=True)
-class _Known:
-    """What is known of a function that computes positions.
+class _AllAtOnce:
+    """What computes positions for a whole batch, from the arguments by name.
 
     Attributes:
-        computed: What computes the same for a whole batch, from the model and the arguments by name.
-        calls: By name, what tells the sources of the methods and functions that it calls.
-        takes: Whether a model and arguments by name are of the form that `computed` takes.
+        compute: Computes them from the model and the other arguments, of which none is in a dict.
         of_tokens: The arguments that have an element for each token.
     """
 
-    computed: Callable[[Any, Mapping[str, Any]], Any]
-    calls: Mapping[str, str]
-    takes: Callable[[Any, Mapping[str, Any]], bool]
-    of_tokens: tuple[str, ...] = field(default=("mm_token_type_ids", "attention_mask"))
+    compute: _Compute
+    of_tokens: tuple[str, ...]
 
-
-@contextlib.contextmanager
-def computing_positions_at_once(module: torch.nn.Module) -> Iterator[None]:
-    """Within this context, the functions of a model's classes that are known compute all positions at once."""
-    replaced: list[tuple[type, Any]] = []
-    try:
-        for kind in {type(each) for each in module.modules()}:
-            # Of a class that inherits it, the function is the class's own meanwhile.
-            if (found := known(kind)) is not None:
-                replaced.append((kind, vars(kind).get(_INDEX)))
-                setattr(kind, _INDEX, _following(getattr(kind, _INDEX), found))
-        yield
-    finally:
-        for kind, own in replaced:
-            if own is None:
-                delattr(kind, _INDEX)
-            else:
-                setattr(kind, _INDEX, own)
-
-
-def known(kind: type) -> _Known | None:
-    """What is known of a class's `get_rope_index`; None where it is not one that is known."""
-    function = inspect.getattr_static(kind, _INDEX, None)
-    found = _KNOWN.get(fingerprint(function))
-    if found is None:
-        return None
-    others = getattr(function, "__globals__", {})
-    called = {name: inspect.getattr_static(kind, name, others.get(name)) for name in found.calls}
-    return found if all(fingerprint(called[name]) == mark for name, mark in found.calls.items()) else None
-
-
-def _following(original: Callable[..., Any], found: _Known) -> Callable[..., Any]:
-    """A function that computes all positions at once, where its arguments are tensors of the usual form."""
-    signature = inspect.signature(original)
-
-    @functools.wraps(original)
-    def get_rope_index(*args: Any, **settings: Any) -> Any:
-        given = signature.bind(*args, **settings)
-        given.apply_defaults()
-        named = dict(given.arguments)
-        named.update(named.pop("kwargs", {}))
-        model = named.pop("self")
-        if {_INDEX, *found.calls} & vars(model).keys() or not found.takes(model, named):
-            return original(*args, **settings)
-        for name in found.of_tokens:
+    def __call__(self, arguments: Arguments) -> Any:
+        model, named = _apart(arguments)
+        for name in self.of_tokens:
             if named[name] is not None:
                 _check_sizes(name, named[name], named["input_ids"])
-        return found.computed(model, named)
+        return self.compute(model, named)
 
-    return get_rope_index
+
+def _apart(arguments: Arguments) -> tuple[Any, dict[str, Any]]:
+    """The model, and the other arguments."""
+    named = {**arguments, **arguments.get("kwargs", {})}
+    named.pop("kwargs", None)
+    return named.pop("self"), named
+
+
+def _entry(
+    source: str,
+    compute: _Compute,
+    *targets: str,
+    calls: Mapping[str, str],
+    takes: _Takes,
+    inputs: Callable[[Any], Iterable[Inputs]],
+    of_tokens: tuple[str, ...] = ("attention_mask",),
+) -> FunctionReplacement:
+    return FunctionReplacement(
+        targets=modeling(*(f"{each}.{_INDEX}" for each in targets)),
+        sources=(source,),
+        replacement=_AllAtOnce(compute, of_tokens),
+        applies=lambda arguments: takes(*_apart(arguments)),
+        calls=calls,
+        inputs=inputs,
+    )
 
 
 def _has_types(model: Any, named: Mapping[str, Any]) -> bool:
@@ -188,35 +165,112 @@ def _merged(grids: torch.Tensor, frames: int, side: int) -> torch.Tensor:
 _OF_GRID = "cca0a85995e6bb72"  # positions of an image by its grid, from which time, height and width begin
 
 
-def _typed(computed: Callable[[Any, Mapping[str, Any]], Any], of_image: str = _OF_GRID) -> _Known:
+def _typed(
+    source: str, compute: _Compute, *targets: str, inputs: Callable[[Any], Iterable[Inputs]], of_image: str = _OF_GRID
+) -> FunctionReplacement:
     """What is known of a function that goes by the types of tokens, and calls another for the positions of an image."""
-    return _Known(computed, {_IMAGE: of_image}, _has_types)
+    return _entry(
+        source,
+        compute,
+        *targets,
+        calls={_IMAGE: of_image},
+        takes=_has_types,
+        inputs=inputs,
+        of_tokens=("mm_token_type_ids", "attention_mask"),
+    )
 
 
-_KNOWN: dict[str, _Known] = {
-    "b0cb0af87f9eb070": _typed(_ByRuns()),  # Qwen2-VL, PaddleOCR-VL
-    "9cef5b67e63f7a30": _typed(_ByRuns(has_seconds=True)),  # Qwen2.5-VL
-    "b3be675dd5d44595": _typed(_ByRuns(splits_videos=True)),  # Qwen3-VL, GLM-4V and those like them
-    "3cf6763ba651841a": _typed(_ByRuns(splits_videos=True)),  # Cosmos3 Edge
-    "1f56305ffc11f557": _typed(_ByRuns(merges_frames=True)),  # Ernie 4.5 VL
-    "2bf31efac8d5ee43": _typed(_ByRuns(breaks=True), "948dae6308a33cc6"),  # HY V4 VL
-    "046596c2065579b1": _typed(_among_text, "a1a4268dae9c8254"),  # HunYuan VL
-    "0edc8ffcdda5ee8a": _Known(  # Qwen2.5-Omni
-        rotary_omni.between_marks, {_OF_VISION: "614868dadd1a6c1b"}, rotary_omni.takes, ("attention_mask",)
+FUNCTIONS = (
+    _typed(
+        "b0cb0af87f9eb070",
+        _ByRuns(),
+        "qwen2_vl:Qwen2VLModel",
+        "paddleocr_vl:PaddleOCRVLModel",
+        inputs=rotary_inputs.images_and_videos,
     ),
-    "aedcfe4412af3ca5": _Known(  # Qwen3-Omni
+    _typed(
+        "9cef5b67e63f7a30",
+        _ByRuns(has_seconds=True),
+        "qwen2_5_vl:Qwen2_5_VLModel",
+        inputs=rotary_inputs.images_and_videos,
+    ),
+    _typed(
+        "b3be675dd5d44595",
+        _ByRuns(splits_videos=True),
+        "qwen3_vl:Qwen3VLModel",
+        "qwen3_vl_moe:Qwen3VLMoeModel",
+        "qwen3_5:Qwen3_5Model",
+        "qwen3_5_moe:Qwen3_5MoeModel",
+        "qwen4_exp:Qwen4ExpModel",
+        "glm4v:Glm4vModel",
+        "glm4v_moe:Glm4vMoeModel",
+        "glm46v:Glm46VModel",
+        "glm_ocr:GlmOcrModel",
+        "cohere_compass:CohereCompassModel",
+        "cosmos3_omni:Cosmos3OmniModel",
+        inputs=rotary_inputs.images_and_frames,
+    ),
+    _typed(
+        "3cf6763ba651841a",
+        _ByRuns(splits_videos=True),
+        "cosmos3_edge:Cosmos3EdgeModel",
+        inputs=rotary_inputs.images_and_frames,
+    ),
+    _typed(
+        "1f56305ffc11f557",
+        _ByRuns(merges_frames=True),
+        "ernie4_5_vl_moe:Ernie4_5_VLMoeModel",
+        inputs=rotary_inputs.images_and_merged_frames,
+    ),
+    _typed(
+        "2bf31efac8d5ee43",
+        _ByRuns(breaks=True),
+        "hy_v4_vl:HYV4VLModel",
+        inputs=rotary_inputs.images_with_breaks,
+        of_image="948dae6308a33cc6",
+    ),
+    _typed(
+        "046596c2065579b1",
+        _among_text,
+        "hunyuan_vl:HunYuanVLModel",
+        inputs=rotary_inputs.images_with_breaks,
+        of_image="a1a4268dae9c8254",
+    ),
+    _entry(
+        "0edc8ffcdda5ee8a",
+        rotary_omni.between_marks,
+        "qwen2_5_omni:Qwen2_5OmniPreTrainedModelForConditionalGeneration",
+        calls={_OF_VISION: "614868dadd1a6c1b"},
+        takes=rotary_omni.takes,
+        inputs=rotary_inputs.images_videos_and_audio,
+    ),
+    _entry(
+        "aedcfe4412af3ca5",
         rotary_omni.from_marks,
-        {_OF_VISION: "b40d3f2e3b49672e", _OF_AUDIO: "8ffe88180ce5f8c2"},
-        _takes_masked,
-        ("attention_mask",),
+        "qwen3_omni_moe:Qwen3OmniMoePreTrainedModelForConditionalGeneration",
+        calls={_OF_VISION: "b40d3f2e3b49672e", _OF_AUDIO: "8ffe88180ce5f8c2"},
+        takes=_takes_masked,
+        inputs=rotary_inputs.images_videos_and_audio,
     ),
-    "95f9808fb1c16f15": _Known(  # GLM-Image
-        rotary_targets.among_targets, {_IMAGE: _OF_GRID}, rotary_targets.takes, ("attention_mask",)
+    _entry(
+        "95f9808fb1c16f15",
+        rotary_targets.among_targets,
+        "glm_image:GlmImageModel",
+        calls={_IMAGE: _OF_GRID},
+        takes=rotary_targets.takes,
+        inputs=rotary_inputs.images_to_come,
     ),
-    "29787e589ec75d11": _Known(  # MiniCPM-V 4.7
+    _entry(
+        "29787e589ec75d11",
         rotary_canvases.on_canvases,
-        {_IMAGE: "0ed64e6cdfb3ebce", "_group_visual_frames": "dceef25e226ffbdf", "_frame_end_idx": "29ade9e7f6f935d4"},
-        rotary_canvases.takes,
+        "minicpmv4_7:MiniCPMV4_7Model",
+        calls={
+            _IMAGE: "0ed64e6cdfb3ebce",
+            "_group_visual_frames": "dceef25e226ffbdf",
+            "_frame_end_idx": "29ade9e7f6f935d4",
+        },
+        takes=rotary_canvases.takes,
+        inputs=rotary_inputs.canvases,
+        of_tokens=("mm_token_type_ids", "attention_mask"),
     ),
-}
-"""By what tells the source of `get_rope_index`."""
+)

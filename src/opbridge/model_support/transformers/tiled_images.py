@@ -15,7 +15,7 @@ import torch
 from opbridge.model_support.transformers import image_packing, image_resolutions
 from opbridge.model_support.transformers.vision_grids import checked
 
-__all__ = ["count", "packed", "packed_and_projected", "packed_and_scaled", "resolution"]
+__all__ = ["count", "is_symbolic", "packed", "packed_and_projected", "packed_and_scaled", "resolution"]
 
 _NAME = "anyres_max_"
 
@@ -23,15 +23,22 @@ _NAME = "anyres_max_"
 def resolution(named: Mapping[str, Any]) -> tuple[Any, Any] | None:
     """`select_best_resolution`."""
     size, resolutions = named["original_size"], named["possible_resolutions"]
-    if type(size) not in (list, tuple) or len(size) != 2 or not _are_resolutions(resolutions):
-        return None
-    is_symbolic = any(isinstance(each, torch.SymInt) for each in size)
-    if not is_symbolic or not all(isinstance(each, (int, torch.SymInt)) for each in size):
+    if len(size) != 2 or not _are_resolutions(resolutions):
         return None
     sizes = torch.stack([torch.scalar_tensor(each, dtype=torch.int64) for each in size])[None]
     height, width = zip(*resolutions, strict=True)
     chosen = _chosen(sizes, resolutions)
     return _of_table(height, chosen), _of_table(width, chosen)
+
+
+def is_symbolic(named: Mapping[str, Any]) -> bool:
+    """Whether `select_best_resolution` is asked for an image of dynamic size; Python computes it for any other one."""
+    size = named["original_size"]
+    return (
+        type(size) in (list, tuple)
+        and any(isinstance(each, torch.SymInt) for each in size)
+        and all(isinstance(each, (int, torch.SymInt)) for each in size)
+    )
 
 
 def count(named: Mapping[str, Any]) -> Any:

@@ -11,23 +11,12 @@ Checked on transformers 5.24.
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import inspect
 import textwrap
 import types
-from collections.abc import Iterator
 
-import torch
-
-from opbridge.base.attributes import replacing
-from opbridge.model_support.fingerprints import fingerprint
-from opbridge.model_support.model_modules import functions_of, modules_of
-
-__all__ = ["as_one_operator", "known", "with_operator"]
-
-_KNOWN = {"chunk_kimi_delta_attention": "d91dcfeee6f01320"}
-"""By name, what tells the source of a function: of Kimi Linear, Bailing Hybrid and GLM-5 Next."""
+__all__ = ["with_operator"]
 
 _LOOP = """\
 for i in range(1, chunk_size):
@@ -40,22 +29,6 @@ _OPERATOR = """\
 {0} = torch.linalg.solve_triangular(
     torch.eye(chunk_size, dtype={0}.dtype, device={0}.device) - {0}, {0}, upper=False, unitriangular=True
 ).contiguous()"""
-
-
-@contextlib.contextmanager
-def as_one_operator(module: torch.nn.Module) -> Iterator[None]:
-    """Within this context, functions of the modules of a model's classes have the operator in the place of the loop."""
-    functions = {each for place in modules_of(module) for each in known(place)}
-    codes = ((each, with_operator(each)) for each in functions)
-    with replacing(*((function, "__code__", code) for function, code in codes if code is not None)):
-        yield
-
-
-@functools.cache
-def known(module: types.ModuleType) -> tuple[types.FunctionType, ...]:
-    """The functions of a module that are known to have the loop."""
-    named = (each for each in functions_of(module) if each.__name__ in _KNOWN)
-    return tuple(each for each in named if fingerprint(each) == _KNOWN[each.__name__])
 
 
 @functools.cache
