@@ -88,6 +88,7 @@ def test_differences_are_told(acme):
     [
         (lambda arguments: None, [((torch.ones(3),), {})], "inputs 1: the replacement does not take them"),
         (lambda arguments: arguments["x"] * 3, [], "the entry gives no inputs"),
+        (lambda arguments: 1 / 0, [((torch.ones(3),), {})], "inputs 1: ZeroDivisionError: division by zero"),
         (lambda arguments: [arguments["x"] * 3], [((torch.ones(3),), {})], "in the place of"),
     ],
 )
