@@ -44,7 +44,7 @@ from opbridge.errors import (
 from opbridge.fit.kernels_needed import unmatched_patterns
 from opbridge.fit.target import Target, find_target
 from opbridge.kernels.triton.launches import compiling_with
-from opbridge.model_support.transformers import caches
+from opbridge.model_support import caches
 from opbridge.onnx import reading
 from opbridge.plan.data import Plan
 from opbridge.precision.formats import find_format

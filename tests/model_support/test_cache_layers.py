@@ -13,7 +13,9 @@ from transformers import DynamicCache, cache_utils
 
 from opbridge.capture.cache_shapes import shapes_of_cache
 from opbridge.capture.containers import register_containers
-from opbridge.model_support.transformers import cache_layers, caches
+from opbridge.model_support import caches
+from opbridge.model_support.transformers import cache_layers
+from opbridge.model_support.transformers import caches as of_transformers
 from opbridge.model_support.transformers import causal_models as private
 
 
@@ -87,13 +89,13 @@ def test_what_a_cache_of_lists_says(lists):
     rule = {0: "batch", 2: "past"}
     assert shapes_of_cache("x", _filled(lists()), rule) == [rule] * 4
     assert shapes_of_cache("x", _filled(Static()), rule) == [{0: "batch"}] * 4
-    assert caches.hides_length(_filled(lists())) == "" and caches.sliding_layers(_filled(lists())) == 0
+    assert caches.refusal(_filled(lists())) == "" and of_transformers.sliding_layers(_filled(lists())) == 0
     assert caches.of_all_tokens(cache := _filled(lists())) is cache
     assert list(caches.parts(lists())) == []
 
 
 def test_tensors_outside_of_layers_are_refused(lists):
-    assert caches.hides_length(WithStates()) == (
+    assert caches.refusal(WithStates()) == (
         "it has tensors outside of its layers (conv_states, by_layer), which are not supported"
     )
 
@@ -120,7 +122,7 @@ def test_classes_that_a_release_lacks_are_none_of_the_kinds(monkeypatch, lacking
     register_containers(cache)
     leaves, structure = pytree.tree_flatten(cache)
     assert pytree.tree_unflatten(leaves, structure).get_seq_length() == 4
-    assert caches.hides_length(cache) == "" and caches.layers_without_tokens(cache) == 0
+    assert caches.refusal(cache) == "" and of_transformers.layers_without_tokens(cache) == 0
 
 
 def test_a_class_that_no_release_has():
@@ -132,7 +134,7 @@ def test_a_new_cache_holds_all_tokens(name):
     model = causal_models.make(name)
     cache = private.cache_after(model, torch.randint(2, 99, (2, 12)))
     sizes = {tensor.shape[2] for _, tensor in caches.parts(cache)}
-    assert sizes == {12} and caches.layers_without_tokens(cache) == 0
+    assert sizes == {12} and of_transformers.layers_without_tokens(cache) == 0
 
 
 def test_without_transformers_there_are_no_kinds(monkeypatch):

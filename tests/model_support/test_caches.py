@@ -9,7 +9,8 @@ from torch.utils import _pytree as pytree
 from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
 from opbridge.capture.containers import register_containers
-from opbridge.model_support.transformers import caches
+from opbridge.model_support import caches
+from opbridge.model_support.transformers import caches as of_transformers
 
 
 def _of(name):
@@ -61,29 +62,29 @@ def test_a_static_cache():
     assert names[:2] == ["past_key_values.0.key", "past_key_values.0.value"]
     assert "past_key_values.0.length" in names or len(names) == 4  # a release counts in a tensor or asks the keys
     assert all(part.grows is None for part, _ in caches.parts(cache))
-    assert caches.hides_length(cache) == ""
+    assert caches.refusal(cache) == ""
 
 
 def _sliding(length):
     model = causal_models.make("mistral")
     cache = causal_models.filled(model, torch.randint(2, 99, (1, length)))
-    if caches.sliding_layers(cache) == 0:
+    if of_transformers.sliding_layers(cache) == 0:
         pytest.skip("the DynamicCache of this transformers has no layers with a sliding window")
     return cache
 
 
 def test_what_numbers_hide():
     cache = _sliding(5)
-    assert caches.hides_length(cache) == "" and caches.sliding_layers(cache) == 2
+    assert caches.refusal(cache) == "" and of_transformers.sliding_layers(cache) == 2
     cache = _sliding(12)
-    assert caches.hides_length(cache) == "" and caches.layers_without_tokens(cache) == 2
+    assert caches.refusal(cache) == "" and of_transformers.layers_without_tokens(cache) == 2
     other = type("Other", (type(cache.layers[0]),), {})
     cache.layers[0].__class__ = other
-    assert "(Other) has seen 12 tokens and keeps the last 7" in caches.hides_length(cache)
+    assert "(Other) has seen 12 tokens and keeps the last 7" in caches.refusal(cache)
     model = causal_models.make("mistral")
     static = StaticCache(config=model.config, max_cache_len=32)
     causal_models.filled(model, torch.randint(2, 99, (1, 5)), static)
-    assert "counts its tokens in a Python number" in caches.hides_length(static)
+    assert "counts its tokens in a Python number" in caches.refusal(static)
 
 
 def test_zeros_for_tokens_that_were_dropped():

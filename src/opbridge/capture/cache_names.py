@@ -1,4 +1,4 @@
-"""The names of the tensors of transformers' caches among the inputs and outputs, as the field's other exporters have
+"""The names of the tensors of caches among the inputs and outputs, as the field's other exporters have
 them: `past_key_values.0.key`, `present.0.key`, `past_key_values.0.decoder.key`, `past_conv.0`."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.errors import UsageError
 from opbridge.graph.captured_graph import CapturedGraph
-from opbridge.model_support.transformers import caches
+from opbridge.model_support import caches
 
 __all__ = ["check_caches", "input_names_of_caches", "name_caches"]
 
@@ -59,23 +59,12 @@ def check_caches(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str,
         UsageError: One holds a number that decides, such as how many tokens it has seen.
     """
     found = [each for each in pytree.tree_leaves((args, kwargs), is_leaf=caches.is_cache) if caches.is_cache(each)]
-    notes = []
+    notes: list[str] = []
     for cache in found:
-        hidden = caches.hides_length(cache)
+        hidden = caches.refusal(cache)
         if hidden:
             raise UsageError(
                 f"The {type(cache).__name__} among the inputs cannot be an input of an ONNX model: {hidden}."
             )
-        sliding = caches.sliding_layers(cache)
-        if sliding:
-            notes.append(
-                f"{sliding} layers of the {type(cache).__name__} use a sliding window; in the file they keep all "
-                "tokens, and the model's mask applies the window"
-            )
-        dropped = caches.layers_without_tokens(cache)
-        if dropped:
-            notes.append(
-                f"{dropped} layers of the {type(cache).__name__} have dropped tokens; the example contains zeros "
-                "for them, which the model's mask hides"
-            )
+        notes += caches.notes(cache)
     return tuple(notes)

@@ -42,8 +42,7 @@ from opbridge.graph.decisions import decisions_of
 from opbridge.graph.open_lists import SIZES, open_lists
 from opbridge.graph.operators import calls_in
 from opbridge.kernels.triton import operators
-from opbridge.model_support import changed_sources
-from opbridge.model_support.transformers import caches
+from opbridge.model_support import caches, changed_sources
 from opbridge.onnx import opsets
 
 __all__ = ["capture"]

@@ -23,7 +23,7 @@ from opbridge.base.wording import counted
 from opbridge.capture import shape_forms
 from opbridge.errors import UsageError
 from opbridge.graph.captured_graph import AskedDimension
-from opbridge.model_support.transformers import caches
+from opbridge.model_support import caches
 
 __all__ = ["Axis", "Shapes", "asked_dimensions", "resolve", "root_example"]
 

@@ -5,13 +5,15 @@ Out: replacements of the packages' functions while a model is captured; their ca
 May import: base.
 
 What is known of a package is data (`entries`), found through an entry point (`registry`), so that a package can bring
-its own. opbridge's own are found in the same way, and no module outside of a package's folder imports from it.
+its own. opbridge's own are found in the same way, and no stage imports from a package's folder: only the task of text
+generation does, which is one of transformers.
 
 | module | |
 | --- | --- |
 | entries | what a package's support is made of |
 | registry | the supports of packages that are installed |
 | applying | what is known, applied while a model is captured |
+| caches, cache_adapters | caches as containers of tensors |
 | changed_sources | the functions whose sources are others in the installed release |
 | comparison | functions and their replacements on the inputs of their entries |
 | fingerprints | what tells the source of a function from others |
@@ -22,10 +24,12 @@ its own. opbridge's own are found in the same way, and no module outside of a pa
 
 from __future__ import annotations
 
+from opbridge.model_support.cache_adapters import CacheAdapter, Part
 from opbridge.model_support.entries import (
     Arguments,
     CaptureContext,
     CodeReplacement,
+    Container,
     FunctionReplacement,
     Inputs,
     ModelSupport,
@@ -34,10 +38,13 @@ from opbridge.model_support.fingerprints import fingerprint
 
 __all__ = [
     "Arguments",
+    "CacheAdapter",
     "CaptureContext",
     "CodeReplacement",
+    "Container",
     "FunctionReplacement",
     "Inputs",
     "ModelSupport",
+    "Part",
     "fingerprint",
 ]

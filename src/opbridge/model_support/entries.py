@@ -13,7 +13,18 @@ from typing import Any
 
 import torch
 
-__all__ = ["Arguments", "CaptureContext", "CodeReplacement", "Entry", "FunctionReplacement", "Inputs", "ModelSupport"]
+from opbridge.model_support.cache_adapters import CacheAdapter
+
+__all__ = [
+    "Arguments",
+    "CaptureContext",
+    "CodeReplacement",
+    "Container",
+    "Entry",
+    "FunctionReplacement",
+    "Inputs",
+    "ModelSupport",
+]
 
 Arguments = Mapping[str, Any]
 """The arguments of a call by the names of the function's parameters, with defaults. Those of `**kwargs` are a dict."""
@@ -125,6 +136,19 @@ class CaptureContext(Entry):
     sizes_in_python: bool = False
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Container:
+    """A kind of containers of tensors, among inputs and outputs of models.
+
+    Attributes:
+        is_class: Whether a class is one of them.
+        register: Registers a class with torch's pytree, as `torch.utils._pytree.register_pytree_node` does.
+    """
+
+    is_class: Callable[[type], bool]
+    register: Callable[[type], None]
+
+
 @dataclass(frozen=True)
 class ModelSupport:
     """What is known of a package.
@@ -132,10 +156,14 @@ class ModelSupport:
     Attributes:
         package: The package, as it is imported.
         entries: What is known of its functions.
+        caches: Its caches, as containers of tensors.
+        containers: Its other containers of tensors.
     """
 
     package: str
     entries: tuple[Entry, ...] = ()
+    caches: tuple[CacheAdapter, ...] = ()
+    containers: tuple[Container, ...] = ()
 
     def __post_init__(self) -> None:
         wrong = [each for each in self.entries if not isinstance(each, Entry)]

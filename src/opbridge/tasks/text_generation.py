@@ -21,7 +21,8 @@ from torch.utils import _pytree as pytree
 
 from opbridge.capture.containers import register_containers
 from opbridge.errors import UsageError
-from opbridge.model_support.transformers import caches, causal_models
+from opbridge.model_support import caches
+from opbridge.model_support.transformers import causal_models
 
 __all__ = ["inputs_of"]
 

@@ -22,7 +22,7 @@ from opbridge.capture.cache_names import check_caches
 from opbridge.capture.containers import register_containers
 from opbridge.errors import CaptureError, ModelFileError, OpbridgeError, UsageError
 from opbridge.kernels import aten
-from opbridge.model_support.transformers import caches
+from opbridge.model_support import caches
 from opbridge.onnx import reading
 from opbridge.plan.data import Plan
 from opbridge.runtimes import known

@@ -30,7 +30,7 @@ from opbridge.base.wording import counted, listed
 from opbridge.capture.containers import register_containers
 from opbridge.errors import UsageError
 from opbridge.graph.values import as_tensor
-from opbridge.model_support.transformers import caches
+from opbridge.model_support import caches
 from opbridge.verification.eager import explain
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from opbridge.base.wording import counted
 from opbridge.capture import capture as capture_model
 from opbridge.capture.device_errors import device_advice
 from opbridge.errors import CaptureError, UsageError
-from opbridge.model_support.transformers import caches
+from opbridge.model_support import caches
 from opbridge.runtimes import known
 from opbridge.runtimes.child import ProcessEnded
 from opbridge.verification import exchange, small_differences

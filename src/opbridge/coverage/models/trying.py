@@ -26,7 +26,7 @@ from opbridge.coverage.models.entries import Case, Inputs
 from opbridge.coverage.models.exporting import EXPORTERS, Exported, Stages
 from opbridge.coverage.models.tasks import ModelSettings, ModelTask, ModelVerdict
 from opbridge.errors import MissingOperators, OpbridgeError, TranslationFault, UsageError
-from opbridge.model_support.transformers import caches
+from opbridge.model_support import caches
 from opbridge.verification.correspondence import Correspondence
 from opbridge.verification.eager import Eager, explain
 from opbridge.verification.options import Options

@@ -10,7 +10,7 @@ import torch
 from torch.export import Dim
 
 from opbridge.coverage.models.entries import Case, Inputs
-from opbridge.model_support.transformers import caches
+from opbridge.model_support import caches
 
 __all__ = ["Size", "runs", "vary"]
 

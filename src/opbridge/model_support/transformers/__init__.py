@@ -16,6 +16,7 @@ checked on.
 | causal_models | the inputs that a model for text generation takes |
 | export_branches | what transformers does otherwise in an export, for want of an operator |
 | functions | functions that decide, or go over images one by one, with what is computed in their place |
+| model_outputs | the outputs of its models as containers of tensors |
 | masks | attention masks while a model is captured, as outside of an export |
 | rotary_canvases | the positions that MiniCPM-V computes, of images on canvases |
 | rotary_functions | the functions that compute rotary positions run by run, with what computes all at once |

@@ -1,4 +1,4 @@
-"""transformers' caches as containers of tensors: their parts, what each of them is, and a cache made of others.
+"""transformers' caches: their tensors, what each of them is, and a cache made of others.
 
 1. The parts of a cache are its tensors, layer by layer: keys and values, convolution states and recurrent states, the
    length of a static layer. Those of an encoder-decoder cache are its decoder's and its encoder's of the first layer,
@@ -13,19 +13,12 @@ Checked on transformers 4.53, 4.54, 4.55, 4.57, 5.0, 5.2, 5.5, 5.23 and 5.24.
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import inspect
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import torch
-from torch.utils import _pytree as pytree
 
-from opbridge.base.locks import process_state
-from opbridge.base.torch_private import torch_tracing
+from opbridge.model_support.cache_adapters import CacheAdapter, Part
 from opbridge.model_support.transformers.cache_layers import (
     MODULE,
     copied_cache,
@@ -38,20 +31,15 @@ from opbridge.model_support.transformers.cache_layers import (
 )
 
 __all__ = [
-    "Part",
+    "ADAPTER",
     "hides_length",
     "holds_others",
-    "is_cache",
     "is_cache_class",
     "layers_without_tokens",
-    "of_all_tokens",
-    "output_names",
-    "part_of",
+    "notes",
     "parts",
-    "prefix_of",
-    "register",
     "sliding_layers",
-    "taking_caches",
+    "whole",
     "with_tensors",
 ]
 
@@ -71,80 +59,9 @@ _STATES = (("conv_states", "conv"), ("recurrent_states", "recurrent"))
 _GROUPS = (("self_attention_cache", "decoder"), ("cross_attention_cache", "encoder"))
 
 
-@dataclass(frozen=True)
-class Part:
-    """One tensor of a cache.
-
-    Attributes:
-        layer: The number of its layer.
-        role: What it is: "key", "value", "conv", "recurrent", "length", ...
-        group: "decoder" or "encoder" in an encoder-decoder cache; else "".
-        number: The number of a state, where a layer may have several.
-        attribute: Its attribute in the layer.
-        grows: The dimension that is one longer for each token; None where there is none.
-    """
-
-    layer: int
-    role: str
-    group: str
-    number: int | None
-    attribute: str
-    grows: int | None
-
-    @property
-    def place(self) -> str:
-        """As the end of a Python expression: `.layers[0].keys`, or `.key_cache[0]` where a cache has no layers."""
-        cache = next((f".{attribute}" for attribute, group in _GROUPS if group == self.group), "")
-        if self.attribute.endswith("_cache"):
-            return f"{cache}.{self.attribute}[{self.layer}]"
-        number = "" if self.number is None else f"[{self.number}]"
-        return f"{cache}.layers[{self.layer}].{self.attribute}{number}"
-
-    @property
-    def batch(self) -> int | None:
-        """The dimension that is the batch; None where there is none."""
-        if self.role == "indexer_position":
-            return 1
-        return None if self.role in ("length", "indexer_length") else 0
-
-    def name(self, prefix: str, state_prefix: str) -> str:
-        """Its name as an input or output of an ONNX model, as optimum and transformers.js name them.
-
-        Args:
-            prefix: "past_key_values" or "present": `past_key_values.0.key`, `present.0.decoder.key`.
-            state_prefix: "past" or "present": `past_conv.0`.
-        """
-        if self.role in (role for _, role in _STATES):
-            suffix = f".{self.number}" if self.number else ""
-            return f"{state_prefix}_{self.role}.{self.layer}{suffix}"
-        group = f".{self.group}" if self.group else ""
-        return f"{prefix}.{self.layer}{group}.{self.role}"
-
-
-class _Key(pytree.GetAttrKey):
-    """The step of a path that leads from a cache to one of its parts."""
-
-    part: Part
-
-    def __str__(self) -> str:
-        return self.part.place
-
-
-def _key(part: Part) -> _Key:
-    key = _Key(part.name("", "").replace(".", "_").strip("_"))
-    object.__setattr__(key, "part", part)
-    return key
-
-
 def is_cache_class(kind: type) -> bool:
     """Whether a class is one of transformers' caches."""
-    classes = getattr(kind, "__mro__", ())  # pytree has functions among its containers, for torch.return_types
-    return any(each.__name__ == "Cache" and each.__module__ == MODULE for each in classes)
-
-
-def is_cache(value: Any) -> bool:
-    """Whether a value is one of transformers' caches."""
-    return is_cache_class(type(value))
+    return any(each.__name__ == "Cache" and each.__module__ == MODULE for each in kind.__mro__)
 
 
 def parts(cache: Any) -> Iterator[tuple[Part, torch.Tensor]]:
@@ -165,32 +82,23 @@ def _parts_of_layer(layer: Any, number: int, group: str) -> Iterator[tuple[Part,
     for attribute, role, grows in _TENSORS:
         value = held.get(attribute)
         if isinstance(value, torch.Tensor) and starts:
-            yield Part(number, role, group, None, attribute, None if fixed else grows), value
+            yield _part(number, role, group, None, attribute, None if fixed else grows), value
     for attribute, role in _STATES:
         states = held.get(attribute)
         for index, value in states.items() if isinstance(states, Mapping) else [(None, states)]:
             if isinstance(value, torch.Tensor):
-                yield Part(number, role, group, index, attribute, None), value
+                yield _part(number, role, group, index, attribute, None), value
 
 
-def part_of(path: Sequence[Any]) -> Part | None:
-    """The part of a cache that the path of a leaf leads to; None where it leads to no cache."""
-    return path[-1].part if path and isinstance(path[-1], _Key) else None
-
-
-def output_names(structure: Any) -> dict[int, str]:
-    """The names of the leaves of a pytree structure that are parts of a cache, by their number."""
-    if structure.is_leaf():
-        return {}
-    if isinstance(structure.context, _Layout):
-        return {number: part.name("present", "present") for number, part in enumerate(structure.context.parts)}
-    children = structure.children() if callable(getattr(structure, "children", None)) else structure.children_specs
-    found: dict[int, str] = {}
-    first = 0
-    for child in children:
-        found.update({first + number: name for number, name in output_names(child).items()})
-        first += child.num_leaves
-    return found
+def _part(layer: int, role: str, group: str, number: int | None, attribute: str, grows: int | None) -> Part:
+    cache = next((f".{each}" for each, of in _GROUPS if of == group), "")
+    if attribute.endswith("_cache"):
+        place = f"{cache}.{attribute}[{layer}]"
+    else:
+        place = f"{cache}.layers[{layer}].{attribute}" + ("" if number is None else f"[{number}]")
+    batch = {"indexer_position": 1, "length": None, "indexer_length": None}.get(role, 0)
+    is_state = role in (each for _, each in _STATES)
+    return Part(layer, role, group, number, attribute, grows, batch, place, is_state)
 
 
 def hides_length(cache: Any) -> str:
@@ -244,19 +152,10 @@ def layers_without_tokens(cache: Any) -> int:
     return sum(bool(_dropped(layer)) for layer in _layers(cache))
 
 
-def of_all_tokens(tree: Any) -> Any:
-    """Inputs whose caches hold as many tokens as they have seen, with zeros for those that were dropped.
-
-    Args:
-        tree: The inputs. They stay as they are; what has no such cache is given back.
-    """
-    held = pytree.tree_leaves(tree, is_leaf=is_cache)
-    if not any(is_cache(each) and layers_without_tokens(each) for each in held):
-        return tree
-    return pytree.tree_map(lambda each: _of_all_tokens(each) if is_cache(each) else each, tree, is_leaf=is_cache)
-
-
-def _of_all_tokens(cache: Any) -> Any:
+def whole(cache: Any) -> Any:
+    """A cache that holds as many tokens as it has seen, with zeros for those that were dropped."""
+    if not layers_without_tokens(cache):
+        return cache
     made = _copied_cache(cache)
     for layer, changed in zip(_layers(cache), _layers(made), strict=True):
         dropped = _dropped(layer)
@@ -272,136 +171,6 @@ def sliding_layers(cache: Any) -> int:
     return sum(getattr(layer, "sliding_window", None) is not None for layer in layers)
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """What a cache is beside its tensors.
-
-    Attributes:
-        kind: Its class.
-        parts: What its tensors are.
-        layers: The classes of its layers.
-        cache: The cache that it was taken from, for what else there is.
-    """
-
-    kind: type
-    parts: tuple[Part, ...]
-    layers: tuple[type, ...]
-    cache: Any = field(compare=False, repr=False)
-
-    def __deepcopy__(self, memo: Any) -> _Layout:
-        return self
-
-
-def register(kind: type) -> None:
-    """Registers a class of caches as a container of pytree's.
-
-    Raises:
-        ValueError: It is registered already.
-    """
-    pytree.register_pytree_node(
-        kind,
-        _flatten,
-        _unflatten,
-        serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
-        flatten_with_keys_fn=_flatten_with_keys,
-    )
-
-
-_PARAMETER, _NAMES_BEFORE = "cache", ("past_key_values", "cache_params")
-"""The parameter of models that takes a cache since transformers 5.24, and what it was called before."""
-
-
-def prefix_of(parameter: str) -> str:
-    """What the names of a cache's tensors begin with in a file: runtimes look for `past_key_values.0.key`."""
-    return _NAMES_BEFORE[0] if parameter == _PARAMETER else parameter
-
-
-def _with_names_of_now(signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """The arguments of a function, with a cache that is given under its name before 5.24 as the parameter that it is.
-
-    transformers takes it among further keyword arguments.
-    """
-    try:
-        bound = signature.bind(*args, **kwargs)
-    except TypeError:  # which the function itself raises
-        return args, kwargs
-    found = bound.arguments
-    model = found.get("model")
-    if model is None:
-        model = getattr(getattr(found.get("program"), "capture", None), "model", None)
-    given, shapes = found.get("kwargs"), found.get("dynamic_shapes")
-    if not isinstance(given, Mapping) or not isinstance(model, torch.nn.Module) or _PARAMETER in given:
-        return args, kwargs
-    before = next((name for name in _NAMES_BEFORE if is_cache(given.get(name))), None)
-    if before is None:
-        return args, kwargs
-    parameters = inspect.signature(model.forward).parameters
-    if before in parameters or _PARAMETER not in parameters:
-        return args, kwargs
-    for name, value in (("kwargs", given), ("dynamic_shapes", shapes)):
-        if isinstance(value, Mapping):
-            found[name] = {_PARAMETER if key == before else key: each for key, each in value.items()}
-    return bound.args, bound.kwargs
-
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-_replaced = contextlib.ExitStack()
-_users = 0
-
-
-def taking_caches(function: _Function) -> _Function:
-    """Makes a function see caches in the form of this module also where they were registered in another one.
-
-    transformers registers some of them itself, for torch.export. Its form stays where an ExportedProgram is among the
-    arguments, which was made with it.
-    """
-    signature = inspect.signature(function)
-
-    @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        if MODULE in sys.modules:
-            args, kwargs = _with_names_of_now(signature, args, kwargs)
-        given = (*args, *kwargs.values())
-        models = (*given, *(each.capture.model for each in given if hasattr(each, "capture")))
-        if MODULE not in sys.modules or any(isinstance(each, torch.export.ExportedProgram) for each in models):
-            return function(*args, **kwargs)
-        with _in_this_form():
-            return function(*args, **kwargs)
-
-    return cast(_Function, called)
-
-
-@contextlib.contextmanager
-def _in_this_form() -> Iterator[None]:
-    global _users
-    with process_state:
-        if _users == 0:
-            _replaced.enter_context(
-                torch_tracing.replaced_containers(is_cache_class, _flatten, _unflatten, _flatten_with_keys)
-            )
-        _users += 1
-    try:
-        yield
-    finally:
-        with process_state:
-            _users -= 1
-            if _users == 0:
-                _replaced.close()
-
-
-def _flatten(cache: Any) -> tuple[list[torch.Tensor], _Layout]:
-    found = list(parts(cache))
-    return [tensor for _, tensor in found], _Layout(
-        type(cache), tuple(part for part, _ in found), tuple(type(layer) for layer in _layers(cache)), cache
-    )
-
-
-def _flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, torch.Tensor]], _Layout]:
-    tensors, layout = _flatten(cache)
-    return [(_key(part), tensor) for part, tensor in zip(layout.parts, tensors, strict=True)], layout
-
-
 def _halves(cache: Any) -> list[Any]:
     """The caches of a decoder and an encoder in one cache; any other cache itself."""
     if hasattr(cache, "self_attention_cache"):
@@ -413,9 +182,10 @@ def _layers(cache: Any) -> list[Any]:
     return [layer for each in _halves(cache) for layer in layers_of(each)]
 
 
-def _unflatten(values: Any, layout: _Layout) -> Any:
-    made = _copied_cache(layout.cache)
-    for part, value in zip(layout.parts, values, strict=True):
+def with_tensors(cache: Any, tensors: Sequence[tuple[Part, torch.Tensor]]) -> Any:
+    """A cache like another one, with other tensors for its parts."""
+    made = _copied_cache(cache)
+    for part, value in tensors:
         owner = made
         for attribute, group in _GROUPS:
             if part.group == group:
@@ -428,14 +198,38 @@ def _unflatten(values: Any, layout: _Layout) -> Any:
     return made
 
 
-def with_tensors(cache: Any, values: Sequence[torch.Tensor]) -> Any:
-    """A cache like another one, with other tensors in the place of its own, in order."""
-    return _unflatten(values, _flatten(cache)[1])
-
-
 def _copied_cache(cache: Any) -> Any:
     """A cache like another one, whose layers can change without it; their tensors are to be set."""
     made = copied_cache(cache)
     for attribute, _ in _GROUPS if hasattr(cache, "self_attention_cache") else ():
         setattr(made, attribute, _copied_cache(getattr(cache, attribute)))
     return made
+
+
+def notes(cache: Any) -> tuple[str, ...]:
+    """What becomes of layers with a sliding window."""
+    kind, found = type(cache).__name__, []
+    if sliding := sliding_layers(cache):
+        found.append(
+            f"{sliding} layers of the {kind} use a sliding window; in the file they keep all tokens, and the model's "
+            "mask applies the window"
+        )
+    if dropped := layers_without_tokens(cache):
+        found.append(
+            f"{dropped} layers of the {kind} have dropped tokens; the example contains zeros for them, which the "
+            "model's mask hides"
+        )
+    return tuple(found)
+
+
+ADAPTER = CacheAdapter(
+    is_class=is_cache_class,
+    parts=parts,
+    with_tensors=with_tensors,
+    structure=lambda cache: tuple(type(layer) for layer in _layers(cache)),
+    refusal=hides_length,
+    notes=notes,
+    whole=whole,
+    parameter="cache",  # since transformers 5.24
+    earlier_parameters=("past_key_values", "cache_params"),
+)

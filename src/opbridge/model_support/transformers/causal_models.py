@@ -114,7 +114,7 @@ def cache_of_its_own(model: Any, tokens: torch.Tensor) -> str:
         kinds = [each for each in (annotation, *typing.get_args(annotation)) if isinstance(each, type)]
         own = [each.__name__ for each in kinds if each.__name__.endswith("Cache") and not _is_shared(each)]
         return own[0] if own else ""
-    if isinstance(made, tuple) or (caches.is_cache(made) and not caches.holds_others(made)):
+    if isinstance(made, tuple) or (caches.is_cache_class(type(made)) and not caches.holds_others(made)):
         return ""
     return type(made).__name__
 
@@ -127,7 +127,7 @@ def _is_shared(kind: type) -> bool:
 def emptied(cache: Any) -> Any:
     """A cache like another one before the first token: no keys and values, states of zero."""
     kept = [
-        tensor.new_zeros(tensor.shape) if part.grows is None else tensor.narrow(part.grows, 0, 0).clone()
+        (part, tensor.new_zeros(tensor.shape) if part.grows is None else tensor.narrow(part.grows, 0, 0).clone())
         for part, tensor in caches.parts(cache)
     ]
     return caches.with_tensors(cache, kept)

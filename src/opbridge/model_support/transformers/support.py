@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from opbridge.model_support.entries import CaptureContext, CodeReplacement, ModelSupport
 from opbridge.model_support.transformers import (
+    caches,
     comparison_inputs,
     export_branches,
     functions,
     masks,
+    model_outputs,
     rotary_functions,
     triangular_loops,
 )
@@ -19,6 +21,8 @@ _MASKING = "transformers.masking_utils"
 
 SUPPORT = ModelSupport(
     package="transformers",
+    caches=(caches.ADAPTER,),
+    containers=(model_outputs.CONTAINER,),
     entries=(
         CaptureContext(
             targets=(f"{_MASKING}:_ignore_bidirectional_mask_sdpa",),
