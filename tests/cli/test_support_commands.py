@@ -23,7 +23,7 @@ def test_functions_that_have_changed(tmp_path, monkeypatch, capsys):
     sys.modules.pop("acme.models")
     assert main(["support", "acme", "--compare"]) == 1
     said = capsys.readouterr().out
-    assert said.startswith("changed") and "acme.models:outside differs on inputs 1:" in said
+    assert said.startswith("fingerprint") and "acme.models:outside differs on inputs 1:" in said
     assert main(["support", "acme", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     states = {each["target"]: each["state"] for each in document["packages"][0]["targets"]}

@@ -27,7 +27,7 @@ def print_support(
         differences: What is different between functions and their replacements, by package and target, where they
             were compared.
     """
-    changed = [("changed", "fingerprint", "replaced as"), *(_row(each) for of in packages for each in of.changed)]
+    changed = [("fingerprint", "kind", "changed function"), *(_row(each) for of in packages for each in of.changed)]
     lines = [aligned(changed), ""] if len(changed) > 1 else []
     for of in differences.values():
         lines += [f"{target} differs on {said}" for target, all_said in of.items() for said in all_said]
@@ -37,7 +37,7 @@ def print_support(
 
 def _row(each: TargetSource) -> tuple[str, str, str]:
     calls = f" (it calls {', '.join(each.changed_calls)})" if each.changed_calls else ""
-    return f"{each.target}{calls}", each.fingerprint or "not there", each.kind
+    return each.fingerprint or "not there", each.kind, f"{each.target}{calls}"
 
 
 def _summary(found: PackageSources, differences: Mapping[str, Sequence[str]] | None) -> str:

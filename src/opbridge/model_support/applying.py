@@ -18,7 +18,14 @@ from opbridge.model_support.fingerprints import fingerprint
 from opbridge.model_support.model_modules import functions_of, modules_of
 from opbridge.model_support.registry import supports
 
-__all__ = ["applied", "applied_to_sizes_in_python", "replaced", "replacement_of", "replacement_of_method"]
+__all__ = [
+    "applied",
+    "applied_to_sizes_in_python",
+    "replaced",
+    "replacement_of",
+    "replacement_of_method",
+    "static_attribute",
+]
 
 _Kind = TypeVar("_Kind", bound=Entry)
 _Place = tuple[Any, str, Any]
@@ -74,19 +81,28 @@ def _known(function: types.FunctionType, entries: tuple[FunctionReplacement, ...
 
 
 def _known_method(kind: type, entries: tuple[FunctionReplacement, ...]) -> FunctionReplacement | None:
+    function = static_attribute(kind, entries[0].name) if entries else None
+    if function is None:
+        return None
+    mark, others = fingerprint(function), getattr(function, "__globals__", {})
     for each in entries:
-        function = inspect.getattr_static(kind, each.name, None)
-        if each.calls and fingerprint(function) in each.sources:
-            others = getattr(function, "__globals__", {})
-            called = {name: inspect.getattr_static(kind, name, others.get(name)) for name in each.calls}
-            if all(fingerprint(called[name]) == mark for name, mark in each.calls.items()):
+        if each.calls and mark in each.sources:
+            called = {name: static_attribute(kind, name, others.get(name)) for name in each.calls}
+            if all(fingerprint(called[name]) == known for name, known in each.calls.items()):
                 return each
     return None
+
+
+def static_attribute(kind: type, name: str, default: Any = None) -> Any:
+    """An attribute of a class, its own or inherited, as the class holds it."""
+    return next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), default)
 
 
 def _places(model: torch.nn.Module) -> Iterator[_Place]:
     """The classes and modules of a model that have functions that are known."""
     by_name = _by_name(FunctionReplacement)
+    if not by_name:
+        return
     kinds = {type(each) for each in model.modules()}
     classes = {each for kind in kinds for each in kind.__mro__}
     modules = filter(None, (sys.modules.get(path) for path in {each.__module__ for each in classes}))

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 
 from opbridge.model_support import package_sources, registry
-from opbridge.model_support.applying import replacement_of_method
+from opbridge.model_support.applying import replacement_of_method, static_attribute
 from opbridge.model_support.entries import CaptureContext, CodeReplacement, Entry, FunctionReplacement, ModelSupport
 from opbridge.model_support.fingerprints import fingerprint, fingerprint_of_source
 from opbridge.model_support.model_modules import functions_of, modules_of
@@ -160,7 +160,7 @@ def _changed_in(model: torch.nn.Module) -> Iterator[str]:
             yield target
     for kind in kinds:
         for name in names:
-            function = inspect.getattr_static(kind, name, None)
+            function = static_attribute(kind, name)
             target = _target(function)
             entry = by_target.get(target)
             if isinstance(entry, FunctionReplacement) and entry.calls and _calls_have_changed(kind, function, entry):
@@ -173,7 +173,7 @@ def _calls_have_changed(kind: type, function: Any, entry: FunctionReplacement) -
         return False
     others = getattr(function, "__globals__", {})
     for name, mark in entry.calls.items():
-        called = inspect.getattr_static(kind, name, others.get(name))
+        called = static_attribute(kind, name, others.get(name))
         if fingerprint(called) != mark:
             owner = getattr(getattr(called, "__func__", called), "__module__", function.__module__)
             return bool(owner == function.__module__)

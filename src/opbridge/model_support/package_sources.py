@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.machinery
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ __all__ = ["has_module", "is_installed", "parsed", "source_of"]
 
 def is_installed(package: str) -> bool:
     """Whether there is a package of this name to import."""
-    return importlib.machinery.PathFinder.find_spec(package) is not None
+    return _spec(package) is not None
 
 
 def has_module(module: str) -> bool:
@@ -40,10 +41,18 @@ def source_of(target: str) -> str | None:
     return "".join(text[first - 1 : found.end_lineno])
 
 
+def _spec(package: str) -> importlib.machinery.ModuleSpec | None:
+    """Where a package is; None where there is none. It is not imported for that."""
+    try:
+        return importlib.util.find_spec(package)
+    except ValueError:  # a module that was made by hand
+        return None
+
+
 def _file(module: str) -> Path | None:
     """The file of a module; None where there is none."""
     package, *rest = module.split(".")
-    spec = importlib.machinery.PathFinder.find_spec(package)
+    spec = _spec(package)
     if spec is None:
         return None
     if not rest:
