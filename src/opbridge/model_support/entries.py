@@ -59,7 +59,7 @@ class Entry:
             if not module or not name:
                 raise ValueError(f'the target {each!r} is not of the form "module:qualname"')
         if not self.targets or not self.sources:
-            raise ValueError("an entry has neither targets nor sources, or lacks one of them")
+            raise ValueError("an entry needs at least one target and one source")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

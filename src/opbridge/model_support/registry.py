@@ -72,9 +72,13 @@ def declared() -> tuple[importlib.metadata.EntryPoint, ...]:
 def _declared(path: tuple[str, ...]) -> tuple[importlib.metadata.EntryPoint, ...]:
     """The metadata of distributions is read once, and again where `sys.path` has changed."""
     own = [importlib.metadata.EntryPoint(name, value, GROUP) for name, value in BUILTIN.items()]
-    found = {distribution.name: distribution for distribution in reversed([*importlib.metadata.distributions()])}
-    others = [each for distribution in found.values() for each in _of_distribution(distribution)]
-    others.sort(key=lambda each: (each.name, each.value))
+    by_distribution: dict[str, list[importlib.metadata.EntryPoint]] = {}
+    for distribution in importlib.metadata.distributions():
+        if found := _of_distribution(distribution):
+            by_distribution.setdefault(distribution.name, found)  # the first one on the path is what is imported
+    others = sorted(
+        (each for found in by_distribution.values() for each in found), key=lambda each: (each.name, each.value)
+    )
     return (*own, *(each for each in others if BUILTIN.get(each.name) != each.value))
 
 
