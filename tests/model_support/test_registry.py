@@ -52,6 +52,7 @@ class Doubling(torch.nn.Module):
 def acme(tmp_path, monkeypatch):
     """A package that is not imported yet, and the distribution that brings its support."""
     registry.loaded.cache_clear()  # of the test before, which had the same entry point
+    monkeypatch.setattr(registry, "_left_out", {})
     made = Distribution(tmp_path, monkeypatch, "acme-onnx")
     made.module("acme", _PACKAGE)
     made.module("acme_support", _SUPPORT)
@@ -101,6 +102,22 @@ def test_a_support_that_cannot_be_loaded_is_named_and_left_out(acme, source, sai
     assert said in str(fault) and "(acme_support:SUPPORT) cannot be loaded, and is not used" in str(fault)
     plan = opbridge.check(torch.nn.ReLU(), (torch.ones(3),))
     assert any(said in each for each in plan.notes)
+
+
+def test_a_support_that_fails_in_a_capture_is_named_and_left_out(acme):
+    context = "CaptureContext(targets=('acme:f',), sources=('0',), context=lambda model: 1 / 0)"
+    source = _SUPPORT.replace("import FunctionReplacement", "import CaptureContext, FunctionReplacement")
+    acme.module("acme_support", source.replace("entries=(\n", f"entries=(\n{context},"))
+    importlib.import_module("acme")
+    assert "acme" in _packages()
+    with pytest.warns(
+        RuntimeWarning, match="that acme-onnx 1.2 brings .* fails in a capture, and is not used: ZeroDiv"
+    ):
+        plan = opbridge.check(torch.nn.ReLU(), (torch.ones(3),))
+    assert plan.ok and any("fails in a capture" in each for each in plan.notes)
+    assert "acme" not in _packages()
+    with pytest.raises(KeyError, match="ours"):
+        registry.leave_out(importlib.import_module("opbridge.model_support.einx.support").SUPPORT, KeyError("ours"))
 
 
 @pytest.mark.slow

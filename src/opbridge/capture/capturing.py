@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -121,12 +121,17 @@ def capture(
     functions = Functions(handler, opset, named)
     run = Attempt(model, module, args, kwargs, shapes, functions, thorough, limits, strict=strict)
     run.limits.begin()
-    of_packages = changed_sources.notes(module)
-    with keeping_functions(run), _saying(run, of_packages), torch_tracing.mute_export():
+    with keeping_functions(run), _saying(run), torch_tracing.mute_export():
         found = capture_by_torch_export(run) if by_torch_export else first_capture(run)
     leaves = pytree.tree_leaves((args, kwargs))
     graph = found.graph
-    notes = [*run.notes, *of_packages, *of_caches, *frozen_inputs(graph, leaves), *training_notes(module, graph)]
+    notes = [
+        *run.notes,
+        *changed_sources.notes(module),
+        *of_caches,
+        *frozen_inputs(graph, leaves),
+        *training_notes(module, graph),
+    ]
     demands = run.demands(graph)
     notes += _size_notes(demands, run.is_right_for_one)
     if run.limits.is_out_of_time:
@@ -162,17 +167,15 @@ def capture(
 
 
 @contextlib.contextmanager
-def _saying(attempt: Attempt, of_packages: Sequence[str]) -> Iterator[None]:
+def _saying(attempt: Attempt) -> Iterator[None]:
     """Within this context, an error says what may have led to it.
 
-    Args:
-        attempt: The attempt, of which the time limit may have left captures out.
-        of_packages: What is to be said of the packages that the model uses.
+    That is a time limit that has left captures out, and what is to be said of the packages that the model uses.
     """
     try:
         yield
     except CaptureError as error:
-        said = [*of_packages]
+        said = [*changed_sources.notes(attempt.module)]
         if attempt.limits.is_out_of_time and "max_capture_seconds" not in str(error):
             said.append(_left(attempt))
         if said:

@@ -16,7 +16,7 @@ from opbridge.base.attributes import replacing
 from opbridge.model_support.entries import CaptureContext, CodeReplacement, Entry, FunctionReplacement
 from opbridge.model_support.fingerprints import fingerprint
 from opbridge.model_support.model_modules import functions_of, modules_of
-from opbridge.model_support.registry import supports
+from opbridge.model_support.registry import leave_out, supports
 
 __all__ = [
     "applied",
@@ -40,9 +40,7 @@ def applied(model: torch.nn.Module) -> Iterator[None]:
     a class that has such a method.
     """
     with contextlib.ExitStack() as stack:
-        for each in _entries(CaptureContext):
-            if not each.sizes_in_python:
-                stack.enter_context(each.context(model))
+        _enter_contexts(stack, model, sizes_in_python=False)
         places = list(_places(model))  # all are found before the first one changes
         codes = list(_codes(model))
         stack.enter_context(_having(places))
@@ -54,10 +52,20 @@ def applied(model: torch.nn.Module) -> Iterator[None]:
 def applied_to_sizes_in_python(model: torch.nn.Module) -> Iterator[None]:
     """The same, of what is for captures alone in which all Python functions take symbolic sizes."""
     with contextlib.ExitStack() as stack:
-        for each in _entries(CaptureContext):
-            if each.sizes_in_python:
-                stack.enter_context(each.context(model))
+        _enter_contexts(stack, model, sizes_in_python=True)
         yield
+
+
+def _enter_contexts(stack: contextlib.ExitStack, model: torch.nn.Module, *, sizes_in_python: bool) -> None:
+    """Enters the contexts of supports; a support whose context fails is left out."""
+    for support in supports():
+        contexts = [each for each in support.entries if isinstance(each, CaptureContext)]
+        try:
+            for each in contexts:
+                if each.sizes_in_python == sizes_in_python:
+                    stack.enter_context(each.context(model))
+        except Exception as error:  # whatever the code of another distribution raises; of opbridge's own it is raised
+            leave_out(support, error)
 
 
 def replacement_of(function: Any) -> FunctionReplacement | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import inspect
 import sys
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -154,7 +155,7 @@ def _changed_in(model: torch.nn.Module) -> Iterator[str]:
     held = [vars(place).get(name) for place in (*classes, *modules) for name in names]
     held += [each for place in modules_of(model) for each in functions_of(place) if each.__name__ in names]
     for each in held:
-        function = inspect.unwrap(each) if callable(each) else each
+        function = inspect.unwrap(each) if isinstance(each, types.FunctionType) else each
         target = _target(function)
         if target in by_target and fingerprint(function) not in by_target[target].sources:
             yield target

@@ -5,7 +5,7 @@
 2. It is loaded when the package has been imported, which is when a model may use it. Until then nothing of it is.
 3. opbridge's own are declared in the same group. They are found also where opbridge is not installed, as from a folder
    on `sys.path`, or was installed before there were any.
-4. One that cannot be loaded is left out, with a warning and a note in the plan.
+4. One that cannot be loaded, or fails in a capture, is left out, with a warning and a note in the plan.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from opbridge.model_support.entries import ModelSupport
 
-__all__ = ["BUILTIN", "GROUP", "Fault", "declared", "distribution_of", "faults", "loaded", "supports"]
+__all__ = ["BUILTIN", "GROUP", "Fault", "declared", "distribution_of", "faults", "leave_out", "loaded", "supports"]
 
 GROUP = "opbridge.model_support"
 BUILTIN = {
@@ -36,30 +36,32 @@ class Fault:
         package: The package that it is for.
         distribution: The distribution that declares it, with its version.
         value: What the entry point says: "module:attribute".
-        error: Why it cannot be loaded.
+        error: The error.
+        what: What has failed: "cannot be loaded", or "fails in a capture".
     """
 
     package: str
     distribution: str
     value: str
     error: str
+    what: str = "cannot be loaded"
 
     def __str__(self) -> str:
         return (
-            f"the model support for {self.package} that {self.distribution} brings ({self.value}) cannot be loaded, "
-            f"and is not used: {self.error}"
+            f"the model support for {self.package} that {self.distribution} brings ({self.value}) {self.what}, and is "
+            f"not used: {self.error}"
         )
 
 
 def supports() -> tuple[ModelSupport, ...]:
     """Those of packages that have been imported."""
-    found = (loaded(each) for each in declared() if each.name in sys.modules)
+    found = (_left_out.get(each) or loaded(each) for each in declared() if each.name in sys.modules)
     return tuple(each for each in found if isinstance(each, ModelSupport))
 
 
 def faults() -> tuple[Fault, ...]:
-    """Those of packages that have been imported that cannot be loaded."""
-    found = (loaded(each) for each in declared() if each.name in sys.modules)
+    """Those of packages that have been imported that cannot be loaded, or have failed in a capture."""
+    found = (_left_out.get(each) or loaded(each) for each in declared() if each.name in sys.modules)
     return tuple(each for each in found if isinstance(each, Fault))
 
 
@@ -76,10 +78,8 @@ def _declared(path: tuple[str, ...]) -> tuple[importlib.metadata.EntryPoint, ...
     for distribution in importlib.metadata.distributions():
         if found := _of_distribution(distribution):
             by_distribution.setdefault(distribution.name, found)  # the first one on the path is what is imported
-    others = sorted(
-        (each for found in by_distribution.values() for each in found), key=lambda each: (each.name, each.value)
-    )
-    return (*own, *(each for each in others if BUILTIN.get(each.name) != each.value))
+    others = [each for found in by_distribution.values() for each in found]
+    return (*own, *sorted(others, key=lambda each: (each.name, each.value)))
 
 
 def _of_distribution(distribution: importlib.metadata.Distribution) -> list[importlib.metadata.EntryPoint]:
@@ -88,6 +88,8 @@ def _of_distribution(distribution: importlib.metadata.Distribution) -> list[impo
     if GROUP not in text:  # which also leaves out those that other packages have written wrongly
         return []
     try:
+        if distribution.name == "opbridge":  # which may be installed in another release than this one
+            return []
         return [*distribution.entry_points.select(group=GROUP)]
     except (TypeError, ValueError) as error:
         name = f"{distribution.name} {distribution.version}"
@@ -106,12 +108,31 @@ def loaded(entry_point: importlib.metadata.EntryPoint) -> ModelSupport | Fault:
             raise ValueError(f"it is for the package {found.package}, and the entry point is named {entry_point.name}")
         return found
     except Exception as error:  # whatever the module of another distribution raises
-        said = " ".join(str(error).split())
-        fault = Fault(
-            entry_point.name, distribution_of(entry_point), entry_point.value, f"{type(error).__name__}: {said}"
-        )
+        fault = Fault(entry_point.name, distribution_of(entry_point), entry_point.value, _said(error))
     warnings.warn(f"opbridge: {fault}", RuntimeWarning, stacklevel=2)
     return fault
+
+
+_left_out: dict[importlib.metadata.EntryPoint, Fault] = {}
+
+
+def leave_out(support: ModelSupport, error: Exception) -> None:
+    """Leaves out from now on what another distribution brings and what has failed in a capture, with a warning.
+
+    Raises:
+        Exception: The error itself, where opbridge brings the support.
+    """
+    entry_point = next(each for each in declared() if loaded(each) is support)
+    if entry_point.value in BUILTIN.values():
+        raise error
+    where = distribution_of(entry_point)
+    fault = Fault(entry_point.name, where, entry_point.value, _said(error), "fails in a capture")
+    _left_out[entry_point] = fault
+    warnings.warn(f"opbridge: {fault}", RuntimeWarning, stacklevel=2)
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def distribution_of(entry_point: importlib.metadata.EntryPoint) -> str:
