@@ -27,7 +27,8 @@ def input_names_of_caches(module: torch.nn.Module, args: tuple[Any, ...], kwargs
         part = caches.part_of(path)
         if part is not None:
             before = [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path[:-1]]
-            found[number] = part.name(".".join([*before[:-1], *map(caches.prefix_of, before[-1:])]), "past")
+            prefix = [*before[:-1], *(caches.prefix_of(path, name) for name in before[-1:])]
+            found[number] = part.name(".".join(prefix), "past")
     return found
 
 

@@ -102,14 +102,16 @@ class _Key(pytree.GetAttrKey):
     """The step of a path that leads from a cache to one of its parts."""
 
     part: Part
+    adapter: CacheAdapter
 
     def __str__(self) -> str:
         return self.part.place
 
 
-def _key(part: Part) -> _Key:
+def _key(part: Part, adapter: CacheAdapter) -> _Key:
     key = _Key(part.name("", "").replace(".", "_").strip("_"))
     object.__setattr__(key, "part", part)
+    object.__setattr__(key, "adapter", adapter)
     return key
 
 
@@ -168,10 +170,16 @@ def register(kind: type) -> None:
     )
 
 
-def prefix_of(parameter: str) -> str:
-    """What the names of a cache's tensors begin with in a file: runtimes look for `past_key_values.0.key`."""
-    found = (each.earlier_parameters for each in _adapters() if each.parameter == parameter and parameter)
-    return next((names[0] for names in found if names), parameter)
+def prefix_of(path: Sequence[Any], parameter: str) -> str:
+    """What the names of a cache's tensors begin with in a file: runtimes look for `past_key_values.0.key`.
+
+    Args:
+        path: The path of a leaf that is a part of the cache.
+        parameter: The name under which the model takes the cache.
+    """
+    adapter = path[-1].adapter
+    is_usual = parameter == adapter.parameter and adapter.earlier_parameters
+    return adapter.earlier_parameters[0] if is_usual else parameter
 
 
 def _with_names_of_now(signature: inspect.Signature, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -192,7 +200,8 @@ def _with_names_of_now(signature: inspect.Signature, args: Any, kwargs: Any) -> 
         return args, kwargs
     for adapter in _adapters():
         now = adapter.parameter
-        before = next((each for each in adapter.earlier_parameters if is_cache(given.get(each))), None)
+        held = {name: given.get(name) for name in adapter.earlier_parameters}
+        before = next((name for name, each in held.items() if adapter.is_class(type(each))), None)
         if before is None or now in given:
             continue
         parameters = inspect.signature(model.forward).parameters
@@ -260,7 +269,8 @@ def _flatten(cache: Any) -> tuple[list[torch.Tensor], _Layout]:
 
 def _flatten_with_keys(cache: Any) -> tuple[list[tuple[Any, torch.Tensor]], _Layout]:
     tensors, layout = _flatten(cache)
-    return [(_key(part), tensor) for part, tensor in zip(layout.parts, tensors, strict=True)], layout
+    adapter = _adapter_of(cache)
+    return [(_key(part, adapter), tensor) for part, tensor in zip(layout.parts, tensors, strict=True)], layout
 
 
 def _unflatten(values: Any, layout: _Layout) -> Any:

@@ -153,7 +153,7 @@ def _default_name(path: Any) -> str:
     from opbridge.model_support import caches
 
     part = caches.part_of(path)
-    return str(path[0].key) if part is None else part.name(caches.prefix_of(str(path[0].key)), "past")
+    return str(path[0].key) if part is None else part.name(caches.prefix_of(path, str(path[0].key)), "past")
 
 
 def _by_dimension(name: str, axes: Any) -> dict[int, str]:
