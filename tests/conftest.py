@@ -23,7 +23,19 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 _TESTS = Path(__file__).parent
 TOUCHING_TORCH = (
-    *("base", "capture", "graph", "nodes", "plan", "recording", "symbolics", "tasks", "trace", "translate"),
+    *(
+        "base",
+        "capture",
+        "graph",
+        "model_support",
+        "nodes",
+        "plan",
+        "recording",
+        "symbolics",
+        "tasks",
+        "trace",
+        "translate",
+    ),
     *("translations/lib", "verification", "test_pipeline.py", "test_stock_cases.py"),
     *("kernels/test_aten_allowed.py", "kernels/test_aten_checks.py", "kernels/test_aten_evidence.py"),
     *("kernels/test_aten_kernel.py", "kernels/test_kernel_load.py", "kernels/test_kernel_views.py"),

@@ -68,6 +68,7 @@ WORDS = {
     "translations": "registry and families",
     "onnx": "building ONNX: nodes, values, constants, schemas by opset",
     "graph": "properties of a captured graph: operators, promotion, decompositions",
+    "model_support": "what is known of other packages' functions and caches",
     "base": "dtypes, routes, source lines, and torch's private interfaces",
     "errors": "opbridge's error classes",
 }

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from opbridge.base.memory import peak_bytes
 from opbridge.base.routes import ALLOWED_BY_DEFAULT
 from opbridge.base.slow_stages import LoggedStages
-from opbridge.base.transformers_private import caches
 from opbridge.base.version import __version__
 from opbridge.base.wording import counted
 from opbridge.capture.advice import advise_eager
@@ -45,6 +44,7 @@ from opbridge.errors import (
 from opbridge.fit.kernels_needed import unmatched_patterns
 from opbridge.fit.target import Target, find_target
 from opbridge.kernels.triton.launches import compiling_with
+from opbridge.model_support import caches
 from opbridge.onnx import reading
 from opbridge.plan.data import Plan
 from opbridge.precision.formats import find_format

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from helpers.transformers_classes import of_transformers
-from opbridge.base.transformers_private import causal_models
+from opbridge.model_support.transformers import causal_models
 
 __all__ = ["MODELS", "equal_tokens", "filled", "make", "make_with_layers"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from opbridge.base.transformers_private import known_functions
+from opbridge.model_support import applying
 
 __all__ = ["computed"]
 
@@ -17,7 +17,7 @@ def computed(original: Callable[..., Any]) -> Callable[..., Any]:
 
     The tests take the newest transformers, which may have changed it.
     """
-    found = known_functions.known(original)
+    found = applying.replacement_of(original)
     if found is None:
         pytest.skip(f"this transformers has another {original.__qualname__}")  # transformers is not pinned
-    return found
+    return applying.replaced(original, found)

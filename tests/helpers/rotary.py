@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from helpers.transformers_classes import of_module
-from opbridge.base.transformers_private import rotary_functions
+from opbridge.model_support import applying
 
 __all__ = ["Positions", "assert_same_or_refused", "known_class"]
 
@@ -20,7 +20,7 @@ def known_class(module: str, name: str) -> Any:
     A test is skipped where the installed release has no such class, or has another function.
     """
     kind = of_module(f"models.{module}.modeling_{module}", name)
-    if rotary_functions.known(kind) is None:
+    if applying.replacement_of_method(kind, "get_rope_index") is None:
         pytest.skip(f"this transformers has another {name}.get_rope_index")
     return kind
 

@@ -13,7 +13,8 @@ from helpers import causal_models
 from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
 import opbridge
-from opbridge.base.transformers_private import caches
+from opbridge.model_support import caches
+from opbridge.model_support.transformers import caches as of_transformers
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +56,7 @@ def test_axes_by_the_names_of_the_inputs():
 def _with_window(length):
     model = causal_models.make("mistral")
     cache = _filled(model, length)
-    if caches.sliding_layers(cache) == 0:
+    if of_transformers.sliding_layers(cache) == 0:
         pytest.skip("the DynamicCache of this transformers has no layers with a sliding window")
     return model, {"input_ids": _tokens(), "past_key_values": cache}
 

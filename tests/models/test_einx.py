@@ -59,5 +59,5 @@ class Parted(torch.nn.Module):
 
 
 def test_a_difference_of_sizes_fixes_them():
-    with pytest.raises(opbridge.CaptureError, match="it needs n == 5"):
+    with pytest.raises(opbridge.CaptureError, match="it requires n == 5"):
         opbridge.export(Parted(), (torch.randn(3, 5),), dynamic_shapes=({1: "n"},))

@@ -16,5 +16,4 @@ May import: errors.
 | version | the version of opbridge |
 | torch_private | the private interfaces of torch |
 | python_private | what CPython does not document: instructions, and what the stack of a frame holds |
-| transformers_private | what transformers does not document |
 """

@@ -25,7 +25,7 @@ May import: symbolics, and what it stands on; no later stage.
 | model_module | the module to export |
 | model_inputs, input_names | the example inputs, and what they are called |
 | containers | classes among them, and among the outputs, that hold tensors |
-| cache_names, cache_shapes | names and dynamic shapes of transformers' caches |
+| cache_names, cache_shapes | names and dynamic shapes of the tensors of caches |
 | dynamic_shapes | the forms of dynamic shapes, converted to one |
 | size_constraints | names, ranges and conditions of dynamic dimensions after the capture |
 | autograd_functions | calls of torch.autograd.Function as operators |

@@ -1,4 +1,4 @@
-"""The names of the tensors of transformers' caches among the inputs and outputs, as the field's other exporters have
+"""The names of the tensors of caches among the inputs and outputs, as the field's other exporters have
 them: `past_key_values.0.key`, `present.0.key`, `past_key_values.0.decoder.key`, `past_conv.0`."""
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.base.transformers_private import caches
 from opbridge.errors import UsageError
 from opbridge.graph.captured_graph import CapturedGraph
+from opbridge.model_support import caches
 
 __all__ = ["check_caches", "input_names_of_caches", "name_caches"]
 
@@ -27,7 +27,8 @@ def input_names_of_caches(module: torch.nn.Module, args: tuple[Any, ...], kwargs
         part = caches.part_of(path)
         if part is not None:
             before = [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path[:-1]]
-            found[number] = part.name(".".join([*before[:-1], *map(caches.prefix_of, before[-1:])]), "past")
+            prefix = [*before[:-1], *(caches.prefix_of(path, name) for name in before[-1:])]
+            found[number] = part.name(".".join(prefix), "past")
     return found
 
 
@@ -59,23 +60,12 @@ def check_caches(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str,
         UsageError: One holds a number that decides, such as how many tokens it has seen.
     """
     found = [each for each in pytree.tree_leaves((args, kwargs), is_leaf=caches.is_cache) if caches.is_cache(each)]
-    notes = []
+    notes: list[str] = []
     for cache in found:
-        hidden = caches.hides_length(cache)
+        hidden = caches.refusal(cache)
         if hidden:
             raise UsageError(
                 f"The {type(cache).__name__} among the inputs cannot be an input of an ONNX model: {hidden}."
             )
-        sliding = caches.sliding_layers(cache)
-        if sliding:
-            notes.append(
-                f"{sliding} layers of the {type(cache).__name__} use a sliding window; in the file they keep all "
-                "tokens, and the model's mask applies the window"
-            )
-        dropped = caches.layers_without_tokens(cache)
-        if dropped:
-            notes.append(
-                f"{dropped} layers of the {type(cache).__name__} have dropped tokens; the example contains zeros "
-                "for them, which the model's mask hides"
-            )
+        notes += caches.notes(cache)
     return tuple(notes)

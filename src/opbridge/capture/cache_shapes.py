@@ -1,4 +1,4 @@
-"""Dynamic shapes of transformers' caches: the forms in which people write them, as one entry for each tensor.
+"""Dynamic shapes of caches: the forms in which people write them, as one entry for each tensor.
 
 1. One rule for all layers, `{0: "batch", 2: "past_sequence"}`. It is for keys and values; another tensor of a layer has
    its batch and its length where it has them, and a convolution or recurrent state has no length. In an
@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from opbridge.base.transformers_private import caches
-from opbridge.base.transformers_private.caches import Part
 from opbridge.errors import UsageError
+from opbridge.model_support import caches
+from opbridge.model_support.caches import Part
 
 __all__ = ["shapes_of_cache"]
 
@@ -64,7 +64,7 @@ def shapes_of_cache(place: str, cache: Any, shape: Any) -> list[Any]:
     Raises:
         UsageError: The entry has none of the forms.
     """
-    parts = list(caches.parts(cache))
+    parts = caches.parts(cache)
     try:
         found = _of_parts(parts, shape)
     except _Unfit:

@@ -14,7 +14,6 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_tracing
-from opbridge.base.transformers_private import caches
 from opbridge.base.wording import sentence
 from opbridge.capture.advice import advise_others
 from opbridge.capture.attempts import capture_by_torch_export, first_capture, keeping_functions
@@ -43,6 +42,7 @@ from opbridge.graph.decisions import decisions_of
 from opbridge.graph.open_lists import SIZES, open_lists
 from opbridge.graph.operators import calls_in
 from opbridge.kernels.triton import operators
+from opbridge.model_support import caches, changed_sources
 from opbridge.onnx import opsets
 
 __all__ = ["capture"]
@@ -121,11 +121,17 @@ def capture(
     functions = Functions(handler, opset, named)
     run = Attempt(model, module, args, kwargs, shapes, functions, thorough, limits, strict=strict)
     run.limits.begin()
-    with keeping_functions(run), _saying_what_was_left(run), torch_tracing.mute_export():
+    with keeping_functions(run), _saying(run), torch_tracing.mute_export():
         found = capture_by_torch_export(run) if by_torch_export else first_capture(run)
     leaves = pytree.tree_leaves((args, kwargs))
     graph = found.graph
-    notes = [*run.notes, *of_caches, *frozen_inputs(graph, leaves), *training_notes(module, graph)]
+    notes = [
+        *run.notes,
+        *changed_sources.notes(module),
+        *of_caches,
+        *frozen_inputs(graph, leaves),
+        *training_notes(module, graph),
+    ]
     demands = run.demands(graph)
     notes += _size_notes(demands, run.is_right_for_one)
     if run.limits.is_out_of_time:
@@ -161,13 +167,19 @@ def capture(
 
 
 @contextlib.contextmanager
-def _saying_what_was_left(attempt: Attempt) -> Iterator[None]:
-    """Within this context, an error says that the time limit has left captures out, where it has."""
+def _saying(attempt: Attempt) -> Iterator[None]:
+    """Within this context, an error says what may have led to it.
+
+    That is a time limit that has left captures out, and what is to be said of the packages that the model uses.
+    """
     try:
         yield
     except CaptureError as error:
+        said = [*changed_sources.notes(attempt.module)]
         if attempt.limits.is_out_of_time and "max_capture_seconds" not in str(error):
-            raise CaptureError(f"{error}\n{sentence(_left(attempt))}.") from error.__cause__
+            said.append(_left(attempt))
+        if said:
+            raise CaptureError("\n".join([str(error), *(f"{sentence(each)}." for each in said)])) from error.__cause__
         raise
 
 

@@ -1,6 +1,6 @@
 """Containers of tensors that torch's pytree does not know by itself, among inputs and outputs.
 
-These are registered where they are met: dataclasses, classes of attrs and pydantic, transformers' outputs and caches,
+These are registered where they are met: dataclasses, classes of attrs and pydantic, outputs and caches of packages,
 and classes of the user's own that are dicts, lists or tuples. Any other class is the user's to register.
 """
 
@@ -9,19 +9,17 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.base.torch_private import torch_overrides, torch_tracing
-from opbridge.base.transformers_private import caches
+from opbridge.base.torch_private import torch_tracing
+from opbridge.model_support import caches
+from opbridge.model_support.registry import supports
 
 __all__ = ["register_containers"]
-
-_OUTPUTS = "transformers.utils.generic"
 
 
 def register_containers(tree: Any) -> None:
@@ -44,8 +42,9 @@ def _registration(kind: type) -> Callable[[type], None] | None:
     """How a class is registered; None for one that is no container."""
     if kind.__module__.startswith("torch."):
         return None
-    if any(each.__name__ == "ModelOutput" and each.__module__ == _OUTPUTS for each in kind.__mro__):
-        return _register_model_output
+    known = (each for support in supports() for each in support.containers if each.is_class(kind))
+    if (container := next(known, None)) is not None:
+        return container.register
     if dataclasses.is_dataclass(kind):
         return torch.export.register_dataclass
     if caches.is_cache_class(kind):
@@ -59,11 +58,6 @@ def _registration(kind: type) -> Callable[[type], None] | None:
     if hasattr(kind, "model_fields") and hasattr(kind, "model_construct"):
         return _register_pydantic
     return None
-
-
-def _register_model_output(kind: Any) -> None:
-    with torch_overrides.as_while_not_exporting():  # where it does nothing
-        sys.modules[_OUTPUTS]._register_model_output_pytree_node(kind)  # which would fail after ours
 
 
 def _register_mapping(kind: type) -> None:

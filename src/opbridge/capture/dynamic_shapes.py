@@ -19,11 +19,11 @@ from torch.export import AdditionalInputs, Dim, ExportedProgram, ShapesCollectio
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import capabilities, torch_dynamic_shapes
-from opbridge.base.transformers_private import caches
 from opbridge.base.wording import counted
 from opbridge.capture import shape_forms
 from opbridge.errors import UsageError
 from opbridge.graph.captured_graph import AskedDimension
+from opbridge.model_support import caches
 
 __all__ = ["Axis", "Shapes", "asked_dimensions", "resolve", "root_example"]
 

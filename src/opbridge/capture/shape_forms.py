@@ -4,7 +4,7 @@
 2. A dict of dimensions in the place of a container stands for each tensor in it.
 3. Tuples and lists are the same.
 4. A container of a class of its own has an entry for each of its parts, in their order or in a dict by name; one with
-   two lists, of keys and values, also a pair for each layer. transformers' caches: see `cache_shapes`.
+   two lists, of keys and values, also a pair for each layer. Caches: see `cache_shapes`.
 5. A tensor may be called what it is called in the ONNX file, `inputs_0` of `*inputs`, or what the user calls it there.
 """
 
@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.base.transformers_private import caches
 from opbridge.capture.cache_shapes import shapes_of_cache
 from opbridge.capture.input_names import input_names
 from opbridge.errors import UsageError
+from opbridge.model_support import caches
 
 __all__ = ["by_own_names", "by_parameter", "by_tensor", "like"]
 

@@ -14,7 +14,7 @@ __all__ = ["app"]
 _ORDER = (
     *("check", "export", "verify", "lint", "fix", "convert", "cast", "bisect", "compare", "extract", "profile"),
     *("engine", "targets"),
-    *("ops", "build", "new", "coverage", "models"),
+    *("ops", "build", "new", "coverage", "models", "support"),
 )
 
 

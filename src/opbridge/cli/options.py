@@ -318,7 +318,7 @@ def load_subject(spec: str, task: str | None = None) -> specs.Subject | GivenPar
         returned = specs.returned(spec)
         return returned if isinstance(returned, opbridge.Parts) else specs.checked(spec, returned, known)
     if (Path(spec) / "config.json").is_file():
-        from opbridge.base.transformers_private import causal_models
+        from opbridge.model_support.transformers import causal_models
 
         return specs.Subject(spec, causal_models.load(spec), (), {"task": task})
     subject = specs.load(spec, known=known, model_alone=True)

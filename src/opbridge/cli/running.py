@@ -24,6 +24,7 @@ from opbridge.cli import (
     operator_commands,
     precision_commands,
     profile_commands,
+    support_commands,
     sweep_commands,
     target_commands,
 )
@@ -44,6 +45,7 @@ del (
     operator_commands,
     precision_commands,
     profile_commands,
+    support_commands,
     sweep_commands,
     target_commands,
 )  # imported for the commands that they add to the application

@@ -123,7 +123,7 @@ def dynamic_shapes_of(
     import torch
     from torch.utils import _pytree as pytree
 
-    from opbridge.base.transformers_private import caches
+    from opbridge.model_support import caches
 
     try:
         given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
@@ -150,10 +150,10 @@ def dynamic_shapes_of(
 
 def _default_name(path: Any) -> str:
     """The name of an input that the user gives none: the parameter, or that of a tensor of a cache."""
-    from opbridge.base.transformers_private import caches
+    from opbridge.model_support import caches
 
     part = caches.part_of(path)
-    return str(path[0].key) if part is None else part.name(caches.prefix_of(str(path[0].key)), "past")
+    return str(path[0].key) if part is None else part.name(caches.prefix_of(path, str(path[0].key)), "past")
 
 
 def _by_dimension(name: str, axes: Any) -> dict[int, str]:

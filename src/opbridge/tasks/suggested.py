@@ -7,7 +7,8 @@ from typing import Any
 
 from torch.utils import _pytree as pytree
 
-from opbridge.base.transformers_private import caches, causal_models
+from opbridge.model_support import caches
+from opbridge.model_support.transformers import causal_models
 
 __all__ = ["suggestion"]
 

@@ -19,9 +19,10 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.base.transformers_private import caches, causal_models
 from opbridge.capture.containers import register_containers
 from opbridge.errors import UsageError
+from opbridge.model_support import caches
+from opbridge.model_support.transformers import causal_models
 
 __all__ = ["inputs_of"]
 

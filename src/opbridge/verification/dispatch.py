@@ -16,13 +16,13 @@ import onnx_ir as ir
 import torch
 from torch.export import ExportedProgram
 
-from opbridge.base.transformers_private import caches
 from opbridge.capture import Capture
 from opbridge.capture import capture as capture_model
 from opbridge.capture.cache_names import check_caches
 from opbridge.capture.containers import register_containers
 from opbridge.errors import CaptureError, ModelFileError, OpbridgeError, UsageError
 from opbridge.kernels import aten
+from opbridge.model_support import caches
 from opbridge.onnx import reading
 from opbridge.plan.data import Plan
 from opbridge.runtimes import known

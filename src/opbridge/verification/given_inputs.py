@@ -26,11 +26,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opbridge.base import files
-from opbridge.base.transformers_private import caches
 from opbridge.base.wording import counted, listed
 from opbridge.capture.containers import register_containers
 from opbridge.errors import UsageError
 from opbridge.graph.values import as_tensor
+from opbridge.model_support import caches
 from opbridge.verification.eager import explain
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import onnx_ir as ir
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.base.transformers_private import caches
 from opbridge.base.wording import counted
 from opbridge.capture import capture as capture_model
 from opbridge.capture.device_errors import device_advice
 from opbridge.errors import CaptureError, UsageError
+from opbridge.model_support import caches
 from opbridge.runtimes import known
 from opbridge.runtimes.child import ProcessEnded
 from opbridge.verification import exchange, small_differences

@@ -12,7 +12,6 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
-from opbridge.base import einx_private
 from opbridge.base.locks import process_state
 from opbridge.base.torch_private import (
     torch_decisions,
@@ -26,13 +25,6 @@ from opbridge.base.torch_private import (
     torch_tracing,
     torch_transforms,
     torchscript_running,
-)
-from opbridge.base.transformers_private import (
-    export_branches,
-    known_functions,
-    masks,
-    rotary_functions,
-    triangular_loops,
 )
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.input_names import input_names
@@ -57,6 +49,7 @@ from opbridge.capture.tracer.turning_loops import asking
 from opbridge.capture.tracer.weights import constant_names, parts_of, replaced, shapes_of_earlier_runs, state_of
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition, Weight
+from opbridge.model_support import applying
 
 __all__ = ["trace"]
 
@@ -470,12 +463,7 @@ class _Run:
             stack.enter_context(taking_sequences())
             stack.enter_context(checking_normalised_sizes())
             stack.enter_context(masks_of_any_length())
-            stack.enter_context(masks.without_masks_of_ones())
-            stack.enter_context(masks.attending_to_all_where_nothing_is_padded(self._module))
-            stack.enter_context(rotary_functions.computing_positions_at_once(self._module))
-            stack.enter_context(known_functions.without_decisions(self._module))
-            stack.enter_context(export_branches.as_outside_of_exports(self._module))
-            stack.enter_context(triangular_loops.as_one_operator(self._module))
+            stack.enter_context(applying.applied(self._module))
             stack.enter_context(torch_overrides.making_nested_tensors())
             stack.enter_context(torch_overrides.asserting_valid_distributions())
             stack.enter_context(torch_transforms.around_transforms(begin, transforms.close))
@@ -489,7 +477,7 @@ class _Run:
                 stack.enter_context(repeating_lists())
                 stack.enter_context(torch_sizes_in_python.taken_by_python(self._calls.everywhere))
                 if self._calls.everywhere:
-                    stack.enter_context(einx_private.keeping_sizes())
+                    stack.enter_context(applying.applied_to_sizes_in_python(self._module))
                 stack.enter_context(following_sizes(self._module))
             else:
                 stack.enter_context(following_sizes(None))

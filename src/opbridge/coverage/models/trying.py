@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.base.transformers_private import caches
 from opbridge.base.wording import listed
 from opbridge.capture.dynamic_shapes import asked_dimensions, resolve
 from opbridge.capture.model_inputs import distinct, example_inputs
@@ -27,6 +26,7 @@ from opbridge.coverage.models.entries import Case, Inputs
 from opbridge.coverage.models.exporting import EXPORTERS, Exported, Stages
 from opbridge.coverage.models.tasks import ModelSettings, ModelTask, ModelVerdict
 from opbridge.errors import MissingOperators, OpbridgeError, TranslationFault, UsageError
+from opbridge.model_support import caches
 from opbridge.verification.correspondence import Correspondence
 from opbridge.verification.eager import Eager, explain
 from opbridge.verification.options import Options

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.export import Dim
 
-from opbridge.base.transformers_private import caches
 from opbridge.coverage.models.entries import Case, Inputs
+from opbridge.model_support import caches
 
 __all__ = ["Size", "runs", "vary"]
 

@@ -1,0 +1,197 @@
+"""What is known of the packages that a model uses, applied while the model is captured."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import torch
+
+from opbridge.base.attributes import replacing
+from opbridge.model_support.entries import CaptureContext, CodeReplacement, Entry, FunctionReplacement
+from opbridge.model_support.fingerprints import fingerprint
+from opbridge.model_support.model_modules import functions_of, modules_of
+from opbridge.model_support.registry import leave_out, supports
+
+__all__ = [
+    "applied",
+    "applied_to_sizes_in_python",
+    "replaced",
+    "replacement_of",
+    "replacement_of_method",
+    "static_attribute",
+]
+
+_Kind = TypeVar("_Kind", bound=Entry)
+_Place = tuple[Any, str, Any]
+"""A class or a module, the name of an attribute of its own, and the value that it gets."""
+
+
+@contextlib.contextmanager
+def applied(model: torch.nn.Module) -> Iterator[None]:
+    """Within this context, the functions that a model uses and that are known are replaced.
+
+    In a module that has imported or defined such a function, its name stands for the replacement meanwhile. So it is in
+    a class that has such a method.
+    """
+    with contextlib.ExitStack() as stack:
+        _enter_contexts(stack, model, sizes_in_python=False)
+        places = list(_places(model))  # all are found before the first one changes
+        codes = list(_codes(model))
+        stack.enter_context(_having(places))
+        stack.enter_context(replacing(*codes))
+        yield
+
+
+@contextlib.contextmanager
+def applied_to_sizes_in_python(model: torch.nn.Module) -> Iterator[None]:
+    """The same, of what is for captures alone in which all Python functions take symbolic sizes."""
+    with contextlib.ExitStack() as stack:
+        _enter_contexts(stack, model, sizes_in_python=True)
+        yield
+
+
+def _enter_contexts(stack: contextlib.ExitStack, model: torch.nn.Module, *, sizes_in_python: bool) -> None:
+    """Enters the contexts of supports; a support whose context fails is left out."""
+    for support in supports():
+        contexts = [each for each in support.entries if isinstance(each, CaptureContext)]
+        try:
+            for each in contexts:
+                if each.sizes_in_python == sizes_in_python:
+                    stack.enter_context(each.context(model))
+        except Exception as error:  # whatever the code of another distribution raises; of opbridge's own it is raised
+            leave_out(support, error)
+
+
+def replacement_of(function: Any) -> FunctionReplacement | None:
+    """What is known of a function or method; None for one that is not known."""
+    if type(function) is not types.FunctionType:
+        return None
+    return _known(function, _by_name(FunctionReplacement).get(function.__name__, ()))
+
+
+def replacement_of_method(kind: type, name: str) -> FunctionReplacement | None:
+    """What is known of a class's method, its own or inherited, with what it calls; None where it is not known."""
+    return _known_method(kind, _by_name(FunctionReplacement).get(name, ()))
+
+
+def _known(function: types.FunctionType, entries: tuple[FunctionReplacement, ...]) -> FunctionReplacement | None:
+    owner, plain = function.__qualname__.rpartition(".")[0], inspect.unwrap(function)
+    mark = fingerprint(plain)
+    found = next((each for each in entries if mark in each.sources and owner.endswith(each.owner_suffix)), None)
+    is_decorated = plain is not function
+    return found if found is not None and is_decorated == bool(found.decorators) else None
+
+
+def _known_method(kind: type, entries: tuple[FunctionReplacement, ...]) -> FunctionReplacement | None:
+    function = static_attribute(kind, entries[0].name) if entries else None
+    if function is None:
+        return None
+    mark, others = fingerprint(function), getattr(function, "__globals__", {})
+    for each in entries:
+        if each.calls and mark in each.sources:
+            called = {name: static_attribute(kind, name, others.get(name)) for name in each.calls}
+            if all(fingerprint(called[name]) == known for name, known in each.calls.items()):
+                return each
+    return None
+
+
+def static_attribute(kind: type, name: str, default: Any = None) -> Any:
+    """An attribute of a class, its own or inherited, as the class holds it."""
+    return next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), default)
+
+
+def _places(model: torch.nn.Module) -> Iterator[_Place]:
+    """The classes and modules of a model that have functions that are known."""
+    by_name = _by_name(FunctionReplacement)
+    if not by_name:
+        return
+    kinds = {type(each) for each in model.modules()}
+    classes = {each for kind in kinds for each in kind.__mro__}
+    modules = filter(None, (sys.modules.get(path) for path in {each.__module__ for each in classes}))
+    for place in (*classes, *modules):
+        for name, entries in by_name.items():
+            function = vars(place).get(name)
+            if type(function) is types.FunctionType:
+                found = _known(function, entries)
+                if found is not None and not found.calls:
+                    yield place, name, replaced(function, found)
+    # A class may override what an inherited method calls, so that the method is replaced in the model's own classes.
+    for kind in kinds:
+        for name, entries in by_name.items():
+            found = _known_method(kind, entries)
+            if found is not None:
+                yield kind, name, replaced(getattr(kind, name), found)
+
+
+def _codes(model: torch.nn.Module) -> Iterator[_Place]:
+    """The functions of a model's modules whose code is replaced."""
+    by_name = _by_name(CodeReplacement)
+    functions = {each for place in modules_of(model) for each in _named(place, frozenset(by_name))}
+    for function in functions:
+        for entry in by_name[function.__name__]:
+            code = entry.replacement(function) if fingerprint(function) in entry.sources else None
+            if code is not None:
+                yield function, "__code__", code
+
+
+@functools.cache
+def _named(module: types.ModuleType, names: frozenset[str]) -> tuple[types.FunctionType, ...]:
+    """The functions of these names that a module defines."""
+    return tuple(each for each in functions_of(module) if each.__name__ in names)
+
+
+@functools.cache
+def replaced(original: Callable[..., Any], entry: FunctionReplacement) -> Callable[..., Any]:
+    """A function that computes the replacement where it applies, and else the original."""
+    plain = inspect.unwrap(original)
+    signature = inspect.signature(plain)
+    names = {entry.name, *entry.calls} if entry.calls else set()
+
+    @functools.wraps(plain)
+    def computed(*args: Any, **settings: Any) -> Any:
+        given = signature.bind(*args, **settings)
+        given.apply_defaults()
+        arguments = {**given.arguments, **{name: plain.__globals__[name] for name in entry.uses}}
+        is_overridden = bool(names) and not names.isdisjoint(vars(arguments["self"]))
+        found = entry.replacement(arguments) if not is_overridden and entry.applies(arguments) else None
+        return plain(*args, **settings) if found is None else found
+
+    decorated: Callable[..., Any] = computed
+    for name in entry.decorators:
+        decorated = plain.__globals__[name](decorated)
+    return decorated
+
+
+@contextlib.contextmanager
+def _having(places: list[_Place]) -> Iterator[None]:
+    """Within this context, attributes have other values. An inherited one is the class's own meanwhile."""
+    absent = object()
+    kept = [(owner, name, vars(owner).get(name, absent)) for owner, name, _ in places]
+    try:
+        for owner, name, value in places:
+            setattr(owner, name, value)
+        yield
+    finally:
+        for owner, name, value in kept:
+            if value is absent:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
+
+
+def _entries(kind: type[_Kind]) -> tuple[_Kind, ...]:
+    return tuple(each for support in supports() for each in support.entries if isinstance(each, kind))
+
+
+def _by_name(kind: type[Any]) -> Mapping[str, tuple[Any, ...]]:
+    """The replacements of a kind by the names of functions."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for each in _entries(kind):
+        found[each.name] = (*found.get(each.name, ()), each)
+    return found

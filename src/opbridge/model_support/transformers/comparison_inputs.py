@@ -1,0 +1,139 @@
+"""Inputs on which functions of transformers and their replacements are compared, for all but rotary positions."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from opbridge.model_support.entries import Inputs
+
+__all__ = [
+    "audio_padding",
+    "audio_windows",
+    "count",
+    "delta_attention",
+    "encoder",
+    "merger",
+    "nearest_positions",
+    "positions",
+    "projected_tiles",
+    "resolution",
+    "same_padding",
+    "scaled_tiles",
+    "tiles",
+    "windows",
+]
+
+_GRIDS = ([[1, 4, 6]], [[2, 8, 2], [1, 2, 4], [3, 6, 10]])
+_RESOLUTIONS = [[28, 14], [14, 28], [28, 28], [42, 14], [14, 42]]
+_SIZES = [[28, 14], [20, 21], [60, 20], [9, 30]]
+_TILES = [3, 5, 4, 1]  # the last image is not cut
+
+
+def _random(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
+def same_padding(owner: Any) -> Iterator[Inputs]:
+    for kernel, stride, dilation in ((3, 1, 1), (3, 2, 1), (5, 2, 2), (2, 2, 1)):
+        layer = torch.nn.Conv2d(1, 1, kernel, stride, dilation=dilation)
+        for height, width in ((1, 4), (8, 5), (7, 12)):
+            yield (_random(1, 1, height, width), layer), {}
+
+
+def audio_windows(owner: Any) -> Iterator[Inputs]:
+    for half, whole in ((50, 800), (10, 20), (4, 24)):
+        chunks, lengths = torch.tensor([2 * half, half, 1]), torch.tensor([17 * half + 3, 1, 5 * half])
+        yield (chunks, lengths, whole, half), {}
+
+
+def audio_padding(owner: Any) -> Iterator[Inputs]:
+    from transformers import EncodecConfig
+
+    for mode in ("reflect", "constant"):
+        for causal in (True, False):
+            config = EncodecConfig(use_causal_conv=causal, pad_mode=mode)
+            for kernel, stride in ((7, 1), (4, 2), (16, 8)):
+                layer = owner(config, 2, 3, kernel, stride).requires_grad_(False)
+                for length in (2, 9, 40):
+                    yield (layer, _random(2, 2, length)), {}
+
+
+def encoder(owner: Any) -> Iterator[Inputs]:
+    from transformers import PixtralVisionConfig
+
+    small = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    model = owner(PixtralVisionConfig(**small, image_size=64, patch_size=8)).eval().requires_grad_(False)
+    for sizes in ([[32, 48]], [[33, 20], [8, 64], [47, 31]]):
+        yield (model, _random(len(sizes), 3, 48, 64), torch.tensor(sizes)), {}
+
+
+def merger(owner: Any) -> Iterator[Inputs]:
+    layer = owner.__new__(owner)
+    torch.nn.Module.__init__(layer)
+    layer.patch_size, layer.spatial_merge_size, layer.merging_layer = 8, 2, torch.nn.Identity()
+    for sizes in ([[32, 48]], [[33, 20], [16, 64], [47, 31]]):
+        patches = _random(sum(height // 8 * (width // 8) for height, width in sizes), 5)
+        yield (layer, patches, torch.tensor(sizes)), {}
+
+
+def positions(owner: Any) -> Iterator[Inputs]:
+    for grids in _GRIDS:
+        for side in (1, 2):
+            for with_frames in (False, True):
+                yield (torch.tensor(grids), side, with_frames), {}
+
+
+def windows(owner: Any) -> Iterator[Inputs]:
+    for grids in _GRIDS:
+        for merged, window, patch in ((2, 112, 14), (1, 4, 1), (2, 28, 14)):
+            yield (torch.tensor(grids), merged, window, patch), {}
+
+
+def nearest_positions(owner: Any) -> Iterator[Inputs]:
+    for grids in _GRIDS:
+        for side in (1, 7, 70):
+            yield (torch.tensor(grids)[:, 1:], side), {}
+
+
+def resolution(owner: Any) -> Iterator[Inputs]:
+    for size in _SIZES:
+        yield (tuple(size), _RESOLUTIONS), {}
+
+
+def count(owner: Any) -> Iterator[Inputs]:
+    for size in _SIZES:
+        for side in (14, 9):
+            yield (torch.tensor(size), _RESOLUTIONS, side), {}
+
+
+def tiles(owner: Any) -> Iterator[Inputs]:
+    yield _packing(), {"vision_feature_select_strategy": "default", "image_newline": _random(5)}
+    yield _packing(), {"vision_feature_select_strategy": "default", "image_newline": None}
+
+
+def scaled_tiles(owner: Any) -> Iterator[Inputs]:
+    for most in (1, 9):
+        yield _packing(), {"image_newline": _random(5), "vision_aspect_ratio": f"anyres_max_{most}"}
+
+
+def projected_tiles(owner: Any) -> Iterator[Inputs]:
+    for rate in (None, "1/2"):
+        model, features, sizes = _packing(7 if rate is None else 3)
+        model.layerwise_projectors, model.downsample_rate = None if rate is None else (), rate
+        yield (model, features, sizes, "default", _random(5)), {}
+
+
+def _packing(patch: int = 7) -> tuple[Any, list[torch.Tensor], torch.Tensor]:
+    vision = types.SimpleNamespace(image_size=14, patch_size=patch)
+    config = types.SimpleNamespace(vision_config=vision, image_grid_pinpoints=_RESOLUTIONS)
+    return types.SimpleNamespace(config=config), [_random(each, 4, 5) for each in _TILES], torch.tensor(_SIZES)
+
+
+def delta_attention(owner: Any) -> Iterator[Inputs]:
+    query, key, value, decay = (_random(4, 2, 70, 2, 8)).unbind(0)
+    given = {"query": query, "key": key, "value": value, "g": -decay.abs() / 8, "beta": _random(2, 70, 2).sigmoid()}
+    yield (), {**given, "output_final_state": True, "use_qk_l2norm_in_kernel": True}
