@@ -2,7 +2,7 @@
 
 In: caches, models and configurations of transformers.
 Out: their tensors and what each of them is; caches made of such tensors.
-May import: the modules of `model_support`, base.
+May import: the modules of `opbridge.model_support`, base.
 
 transformers is imported only where the user's own objects come from it. Each module names the releases that it was
 checked on.
