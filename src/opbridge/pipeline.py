@@ -81,7 +81,7 @@ def check(
         UsageError: arguments that cannot be used, or a model that fails in PyTorch too. Missing operators raise
             nothing: see `Plan.ok`.
     """
-    request = export_request(**locals(), verify=False)
+    request = export_request(**locals(), verify=False)  # each argument, by its name
     stages = Stages(None)
     with reporting(request.listeners.report, "check", request.label) as told, compiling_with(request.kernels):
         captured, plan = _planned(request, stages)
@@ -203,7 +203,7 @@ def export(
             `NAME.failed.onnx`, as for a VerificationError.
         UsageError: arguments that cannot be used, or a model that fails in PyTorch too.
     """
-    return export_requested(export_request(**locals()))
+    return export_requested(export_request(**locals()))  # each argument, by its name
 
 
 def export_requested(request: ExportRequest) -> Program:
