@@ -56,6 +56,7 @@ X, Y = torch.randn(2, 3), torch.randn(2, 3)
         ({"max_captures": 0}, "max_captures=0"),
         ({"max_capture_seconds": -1}, "max_capture_seconds=-1"),
         ({"capture": "magic"}, "capture='magic'"),
+        ({"capture": "trace", "opset_version": 24}, "opset_version=24 is not supported by capture='trace'"),
         ({"precision": "int3"}, "int3"),
         ({"architectures": ("sm80",)}, "Unknown architecture 'sm80'"),
         ({"rtol": -1}, "rtol=-1"),
@@ -80,6 +81,13 @@ def test_a_wrong_argument_is_refused_before_the_model_runs(wrong: dict[str, Any]
         export_request(**given)
     assert said in str(caught.value)
     assert not model.runs
+
+
+def test_an_exported_program_cannot_be_traced():
+    program = torch.export.export(Model(), (X, Y))
+    with pytest.raises(UsageError, match="capture='trace' is not supported for an ExportedProgram"):
+        export_request(program, capture="trace")
+    assert export_request(program, capture="auto").call.module is program
 
 
 def test_a_keyword_that_nobody_has_is_a_type_error():

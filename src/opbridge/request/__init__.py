@@ -10,6 +10,7 @@ May import: the tasks, and what the first stages read: targets, names, routes, t
 | data | the ExportRequest and its groups |
 | verification_config | how a verification is made, for `opbridge.verify` too |
 | output_config | what is written, and where |
+| traceable | what `capture="trace"` supports |
 | legacy_keywords | keywords and inputs of torch.onnx.export that opbridge has in another form |
 | export_types | the modes of torch.onnx.export, as routes |
 """

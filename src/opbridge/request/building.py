@@ -24,6 +24,7 @@ from opbridge.request import legacy_keywords
 from opbridge.request.data import BuildConfig, ExportRequest, Listeners
 from opbridge.request.export_types import permitted_routes
 from opbridge.request.output_config import output_config
+from opbridge.request.traceable import refuse_untraceable
 from opbridge.request.verification_config import VerificationConfig
 from opbridge.symbolics.registered import PYTHON_OPERATOR, with_registered
 from opbridge.tasks import prepare, suggestion
@@ -102,25 +103,20 @@ def export_request(
     output = output_config(f, external_data, precision)
     unknown_operators.refuse(custom_translation_table)
     registry = with_registered(default_registry()).with_user_table(custom_translation_table)
-    opset = fitted.opset
-    found = registry.find(PYTHON_OPERATOR, opset)
+    names, opsets = GraphNames(input_names, output_names), dict(custom_opsets or {})
+    building = BuildConfig(registry, fitted, opset_version, permitted, names, opsets)
+    found = registry.find(PYTHON_OPERATOR, fitted.opset)
     handler = None if found is None else found.function
-    capturing = CaptureConfig(capture, max_captures, max_capture_seconds, strict, opset, handler)
+    capturing = CaptureConfig(capture, max_captures, max_capture_seconds, strict, fitted.opset, handler)
     kernels = launch_settings(architectures, autotune)
     verification = VerificationConfig(rtol=rtol, atol=atol, inputs=inputs, complete=True) if verify else None
     call = resolved_call(model, args, kwargs, dynamic_shapes, dynamic_axes, input_names)
-    return ExportRequest(
-        call,
-        capturing,
-        BuildConfig(
-            registry, fitted, opset_version, permitted, GraphNames(input_names, output_names), dict(custom_opsets or {})
-        ),
-        verification,
-        output,
-        kernels,
-        Listeners(progress, report),
-        notes if task is not None else suggestion(call),
-    )
+    if capturing.strategy == "trace":
+        refuse_untraceable(call, opset_version)
+    if task is None:
+        notes = suggestion(call)
+    listeners = Listeners(progress, report)
+    return ExportRequest(call, capturing, building, verification, output, kernels, listeners, notes)
 
 
 def _refuse_without_verification(**options: Any) -> None:

@@ -25,6 +25,7 @@ from opbridge.plan.data import Plan
 from opbridge.plan.planner import make_plan
 from opbridge.plan.revise import with_problems
 from opbridge.request import BuildConfig, ExportRequest
+from opbridge.request.traceable import refuse_untraceable
 from opbridge.translate.reroute import translate_with_reroutes
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ def _capture_by_trace(request: ExportRequest, note: str = "") -> CapturedModel:
     from opbridge.base.torch_private import torchscript_export
 
     building = request.building
+    refuse_untraceable(request.call, building.opset_version)
     target, notes = building.target, [note] if note else []
     newest = torchscript_export.newest_opset()
     if building.opset_version is None and target.opset > newest:

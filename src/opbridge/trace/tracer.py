@@ -13,12 +13,11 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from opbridge.base.locks import process_state
 from opbridge.base.sources import raised_at
-from opbridge.base.torch_private import torch_dynamic_shapes, torchscript_export
+from opbridge.base.torch_private import torchscript_export
 from opbridge.capture import Capture
 from opbridge.capture.advice import advise_eager
 from opbridge.capture.dynamic_shapes import Shapes
@@ -59,30 +58,18 @@ def trace(call: ResolvedCall, building: BuildConfig, target: Target, notes: Sequ
     note for each. Of the pinned routes, only "aten" and "fallthrough" have an effect.
 
     Args:
-        call: The model and its example inputs.
+        call: The model and its example inputs, which a trace supports (`request.traceable`).
         building: How the trace becomes an ONNX model.
         target: The target, with the opset to build for.
         notes: The first notes of the plan.
 
     Raises:
         CaptureError: The model cannot be traced.
-        UsageError: A model or dynamic shapes of a wrong kind, an opset that the TorchScript exporter does not build
-            for, or a model that fails on these inputs by itself.
+        UsageError: A model that fails on these inputs by itself.
     """
     start = time.perf_counter()
-    opset, newest = target.opset, torchscript_export.newest_opset()
-    if opset > newest:
-        raise UsageError(
-            f"opset_version={opset} is not supported by capture='trace': PyTorch's TorchScript exporter, which "
-            f"does the tracing, supports opset {newest} at most. Leave opset_version out, or use {newest}."
-        )
-    if isinstance(call.module, ExportedProgram):
-        raise UsageError("capture='trace' is not supported for an ExportedProgram. Pass the model itself.")
-    if torch_dynamic_shapes.is_shapes_spec(call.shapes.given):
-        raise UsageError(
-            "ShapesSpec is not supported by capture='trace'. Give dynamic_shapes as a dict by input name, or 'auto'."
-        )
-    module, args, kwargs = call.module, call.args, call.kwargs
+    assert isinstance(call.module, torch.nn.Module)  # which `refuse_untraceable` sees to
+    module, args, kwargs, opset = call.module, call.args, call.kwargs, target.opset
     recorder = Recorder(
         building.registry, opset, building.routes.allow, functools.partial(_pin, building.routes.pinned)
     )
