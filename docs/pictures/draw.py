@@ -43,8 +43,9 @@ WORDS = {
     "coverage": "sweeps: which operators and models are exported correctly",
     "parts": "several models as one set of files",
     "recording": "exports from recorded calls",
-    "tasks": "inputs and dynamic shapes for a known task",
+    "tasks": "the inputs of a known task",
     "pipeline": "check and export: the stages in order",
+    "stages": "the stages on a request, with their time and progress",
     "program": "the result of export: model, plan, verification",
     "profiling": "where the time of a file goes",
     "verification": "the last stage",
@@ -54,6 +55,7 @@ WORDS = {
     "extraction": "cuts a part out of a file",
     "side_by_side": "comparison of two models",
     "save": "the fifth stage",
+    "request": "what is asked of an export, checked and in groups for the stages",
     "trace": "the other capture method: torch's TorchScript exporter",
     "fit": "the fourth stage",
     "translate": "the third stage",
@@ -74,7 +76,19 @@ WORDS = {
 }
 
 STAGES = {"verification", "save", "fit", "translate", "plan", "capture", "trace"}
-ABOVE = {"cli", "coverage", "parts", "recording", "tasks", "pipeline", "program", "profiling", "pages"}
+ABOVE = {
+    "cli",
+    "coverage",
+    "parts",
+    "recording",
+    "request",
+    "tasks",
+    "pipeline",
+    "stages",
+    "program",
+    "profiling",
+    "pages",
+}
 COLOURS = {"above": "#ede7f6", "stage": "#e3f2fd", "below": "#f1f1f1", "value": "#ffffff"}
 WIDTH = 680
 

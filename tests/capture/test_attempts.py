@@ -8,11 +8,12 @@ from helpers.captures import LAYER, X, assert_same
 
 import opbridge
 from opbridge.capture import capture, one_attempt
+from opbridge.capture.config import CaptureConfig
 from opbridge.errors import CaptureError
 
 
 def test_torch_export_by_choice():
-    taken = capture(LAYER, X, by_torch_export=True)
+    taken = capture(LAYER, X, config=CaptureConfig("torch.export"))
     assert (taken.strategy, taken.notes) == ("non-strict", ())
     assert_same(taken, X + 1)
     program = opbridge.export(LAYER, (X,), capture="torch.export", verify=False)

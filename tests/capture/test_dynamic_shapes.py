@@ -15,6 +15,7 @@ from torch.export import AdditionalInputs, Dim, ShapesCollection
 
 from opbridge.base.torch_private import capabilities
 from opbridge.capture import capture
+from opbridge.capture.config import CaptureConfig
 from opbridge.errors import CaptureError, UsageError
 
 
@@ -191,7 +192,12 @@ def test_dynamic_shapes_that_the_model_does_not_allow(model, given, needs, remed
 @pytest.mark.slow
 def test_two_dimensions_that_have_to_be_equal():
     with pytest.raises(CaptureError, match=r'^State "y": \{0: a\} in dynamic_shapes: .* it requires a == b \('):
-        capture(lambda x, y: x + y, (X, X + 1), dynamic_shapes=({0: Dim("a")}, {0: Dim("b")}), strict=True)
+        capture(
+            lambda x, y: x + y,
+            (X, X + 1),
+            dynamic_shapes=({0: Dim("a")}, {0: Dim("b")}),
+            config=CaptureConfig(strict=True),
+        )
     taken = capture(lambda x, y: x + y, (X, X + 1), dynamic_shapes=({0: "a"}, {0: "b"}))
     assert "'b' is a" in taken.notes[0]
 

@@ -17,6 +17,7 @@ from opbridge.capture.dynamic_shapes import resolve
 from opbridge.capture.fixed_sizes import with_larger_example
 from opbridge.capture.model_module import as_module
 from opbridge.errors import CaptureError
+from opbridge.request import VerificationConfig
 from opbridge.verification import verify_program
 
 X = torch.randn(3, 4)
@@ -115,7 +116,7 @@ def test_a_branch_for_the_sizes_of_the_example_does_not_fix_them():
         "!= 4" in note for note in program.plan.notes
     )  # interpolation to the size that it has changes nothing
     others = [(torch.randn(1, 3, height, width),) for height, width in ((8, 8), (4, 12), (16, 4), (9, 9), (8, 11))]
-    assert verify_program(program, inputs=others).ok
+    assert verify_program(program, VerificationConfig(inputs=others)).ok
 
 
 @pytest.mark.usefixtures("one_side")

@@ -12,6 +12,7 @@ from torch import nn
 
 import opbridge
 from opbridge.capture import capture
+from opbridge.capture.config import CaptureConfig
 from opbridge.errors import CaptureError, UsageError
 
 
@@ -109,7 +110,7 @@ def test_what_stops_a_capture_is_told_with_its_line(model, what, instead, capfd)
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_what_stops_torch_export_is_told_with_its_line(model, what, instead, capfd):
-    _assert_told(model, what, instead, by_torch_export=True)
+    _assert_told(model, what, instead, config=CaptureConfig("torch.export"))
     assert capfd.readouterr() == ("", "")
 
 
@@ -158,7 +159,7 @@ def test_the_innermost_line_of_the_model_is_named():
     with pytest.raises(
         CaptureError, match=rf"test_what_stops_a_capture\.py:{line_of(__file__, 'branch')}, in branch, "
     ):
-        capture(nested_branch, X, by_torch_export=True)
+        capture(nested_branch, X, config=CaptureConfig("torch.export"))
 
 
 @pytest.mark.slow
@@ -183,7 +184,7 @@ def test_the_line_of_the_user_stands_beside_that_of_a_library():
             return self.encoder(x)  # fails: library
 
     with pytest.raises(CaptureError) as caught:
-        capture(Model(), torch.ones(1, 400), by_torch_export=True)
+        capture(Model(), torch.ones(1, 400), config=CaptureConfig("torch.export"))
     said = str(caught.value)
     assert re.search(r"at transformers/models/wav2vec2/modeling_wav2vec2\.py:\d+, in forward, called at ", said)
     assert f"test_what_stops_a_capture.py:{line_of(__file__, 'library')}, " in said

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from helpers import causal_models
 
 import opbridge
+from opbridge.tasks import prepare
 
 transformers = pytest.importorskip("transformers")
 
@@ -232,3 +234,12 @@ def test_sam(tmp_path):
         args=(image, points, labels),
     )
     exported(parts, tmp_path / "sam")
+
+
+def test_a_part_with_a_task_is_verified_with_the_inputs_of_the_task():
+    model = causal_models.make("llama")
+    parts = opbridge.Parts({"decoder": (model, (), {"task": "text-generation"})})
+    program = parts.export()["decoder"]
+    labels = [each.label for each in program.verification.runs]
+    assert program.verification.ok and labels[0] == "example"
+    assert len(labels) == 1 + len(prepare("text-generation", model, (), None, None).inputs)

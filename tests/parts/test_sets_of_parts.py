@@ -399,6 +399,25 @@ def test_wrong_keywords():
         parts_of(None, args=(1,))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"rtol": -1}, r"Part 'second': rtol=-1"),
+        ({"dynamic_shapes": {"other": {0: "n"}}}, r"Part 'second': dynamic_shapes"),
+    ],
+)
+def test_wrong_arguments_of_a_part_are_refused_before_any_part_runs(wrong, said):
+    def counted(x):
+        runs.append(x)
+        return x * 2
+
+    runs = []
+    parts = opbridge.Parts({"first": (counted, torch.ones(3)), "second": (torch.nn.ReLU(), torch.ones(3), wrong)})
+    with pytest.raises(opbridge.UsageError, match=said):
+        parts.export()
+    assert not runs
+
+
 def test_a_call_of_a_file_is_that_of_its_model():
     """Containers, complex numbers, numbers and constants come back in the model's forms."""
 

@@ -8,6 +8,7 @@ import torch
 from helpers import causal_models
 
 import opbridge
+from opbridge.capture.resolved_call import resolved_call
 from opbridge.errors import UsageError
 from opbridge.tasks import prepare, suggestion
 
@@ -170,6 +171,6 @@ def test_the_task_is_suggested_for_a_model_that_returns_a_cache_and_gets_none():
 
 def test_the_task_is_not_suggested():
     model, tokens = causal_models.make("llama"), torch.ones(1, 3, dtype=torch.int64)
-    assert not suggestion(model, (tokens,), {"use_cache": False})
-    assert not suggestion(model, (), _prepared(model).kwargs)
-    assert not suggestion(torch.nn.Linear(2, 2), (torch.ones(2),), None)
+    assert not suggestion(resolved_call(model, (tokens,), {"use_cache": False}))
+    assert not suggestion(resolved_call(model, (), _prepared(model).kwargs))
+    assert not suggestion(resolved_call(torch.nn.Linear(2, 2), torch.ones(1, 2)))

@@ -1,12 +1,14 @@
 """The first stage: a model and example inputs become a graph of operators, each with its source line.
 
-In: a module, function or ExportedProgram, and its example inputs.
+In: a module, function or ExportedProgram, and its example inputs: a ResolvedCall; and a CaptureConfig.
 Out: a Capture, functional.
 May import: symbolics, and what it stands on; no later stage.
 
 | module | |
 | --- | --- |
-| capturing | the capture of a model, from its forms to the Capture |
+| resolved_call | the model and its example inputs, from the forms in which they are given to one |
+| config | how it is captured |
+| capturing | the capture of such a call, to the Capture |
 | attempts | the attempts at a capture, directly and with torch.export |
 | all_sizes | captures for sizes on all sides of what a model asks about them, as one |
 | comparing_captures | whether a capture gives what the model gives |
@@ -26,7 +28,7 @@ May import: symbolics, and what it stands on; no later stage.
 | model_inputs, input_names | the example inputs, and what they are called |
 | containers | classes among them, and among the outputs, that hold tensors |
 | cache_names, cache_shapes | names and dynamic shapes of the tensors of caches |
-| dynamic_shapes | the forms of dynamic shapes, converted to one |
+| dynamic_shapes, dynamic_axes | the forms of dynamic shapes, converted to one |
 | size_constraints | names, ranges and conditions of dynamic dimensions after the capture |
 | autograd_functions | calls of torch.autograd.Function as operators |
 | opaque_operators, operator_recording | operators of other libraries without fake implementations |
@@ -44,7 +46,7 @@ May import: symbolics, and what it stands on; no later stage.
 
 from __future__ import annotations
 
-from opbridge.capture.capturing import capture
+from opbridge.capture.capturing import capture, capture_call
 from opbridge.capture.data import Capture
 
-__all__ = ["Capture", "capture"]
+__all__ = ["Capture", "capture", "capture_call"]

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
@@ -18,21 +17,20 @@ from opbridge.base.wording import sentence
 from opbridge.capture.advice import advise_others
 from opbridge.capture.attempts import capture_by_torch_export, first_capture, keeping_functions
 from opbridge.capture.autograd_functions import Functions
-from opbridge.capture.cache_names import check_caches, input_names_of_caches, name_caches
+from opbridge.capture.cache_names import input_names_of_caches, name_caches
+from opbridge.capture.config import CaptureConfig
 from opbridge.capture.data import Capture
-from opbridge.capture.dynamic_shapes import asked_dimensions, resolve
+from opbridge.capture.dynamic_shapes import asked_dimensions
 from opbridge.capture.exported_programs import (
     from_exported_program,
-    inputs_of_program,
     named_sizes,
     narrow_ranges,
     without_writes,
 )
 from opbridge.capture.functionalize import functionalize
-from opbridge.capture.limits import CaptureLimits
-from opbridge.capture.model_inputs import distinct, example_inputs, fit_signature, frozen_inputs
-from opbridge.capture.model_module import as_module
+from opbridge.capture.model_inputs import frozen_inputs
 from opbridge.capture.one_attempt import Attempt, Captured
+from opbridge.capture.resolved_call import ResolvedCall, resolved_call
 from opbridge.capture.size_constraints import dim_names, dim_sums, dynamic_dimensions
 from opbridge.capture.tracer.triton_launches import has_launches
 from opbridge.capture.training_mode import training_notes
@@ -42,11 +40,11 @@ from opbridge.graph.decisions import decisions_of
 from opbridge.graph.open_lists import SIZES, open_lists
 from opbridge.graph.operators import calls_in
 from opbridge.kernels.triton import operators
-from opbridge.model_support import caches, changed_sources
-from opbridge.onnx import opsets
+from opbridge.model_support import changed_sources
 
-__all__ = ["capture"]
+__all__ = ["capture", "capture_call"]
 
+_DEFAULT = CaptureConfig()
 _MOST_CONDITIONS = 5
 
 
@@ -56,12 +54,18 @@ def capture(
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
-    opset: int = opsets.OLDEST,
-    handler: Callable[..., Any] | None = None,
-    thorough: bool = True,
-    by_torch_export: bool = False,
-    limits: CaptureLimits | None = None,
-    strict: bool = False,
+    config: CaptureConfig = _DEFAULT,
+) -> Capture:
+    """Captures a model on example inputs; the arguments are those of `resolved_call`.
+
+    Raises:
+        CaptureError, UsageError: As `resolved_call` and `capture_call` do.
+    """
+    return capture_call(resolved_call(model, args, kwargs, dynamic_shapes), config)
+
+
+def capture_call(
+    call: ResolvedCall, config: CaptureConfig = _DEFAULT, tell: Callable[[str], None] = lambda text: None
 ) -> Capture:
     """Captures a model: runs it once on tensors without values, and records the operators that run.
 
@@ -76,59 +80,31 @@ def capture(
     `torch.compiler.is_exporting()` are true.
 
     Args:
-        model: A module, any other callable, or an ExportedProgram, which is taken as it is.
-        args: Positional example inputs: a tuple or list, or one tensor.
-        kwargs: Keyword example inputs.
-        dynamic_shapes: What torch.export takes; names in place of dimensions (`{"x": {0: "batch"}}`); or "auto".
-        opset: The opset that symbolic functions are asked for, where they have to tell shapes.
-        handler: The symbolic function of `prim::PythonOp`, which takes every torch.autograd.Function without one.
-        thorough: Whether torch.export's strict mode is tried on a model whose Python asks for values of tensors. It
-            takes long, and rarely helps.
-        by_torch_export: Whether torch.export is used from the start.
-        limits: How many captures a model that decides by data may take.
-        strict: Whether relations between dimensions that the dynamic shapes do not state are an error; see
-            `related_sizes`.
+        call: The model and its example inputs.
+        config: How it is captured.
+        tell: Called with what is done now.
 
     Raises:
         CaptureError: The model cannot be captured, or not as a functional graph; the message names its line and what
             to write instead, and torch's error is the cause.
-        UsageError: A model, inputs or dynamic shapes of a wrong kind, or a model that fails on these inputs by itself.
+        UsageError: A model that fails on these inputs by itself.
     """
     start = time.perf_counter()
-    args, kwargs = example_inputs(args, kwargs)
-    if isinstance(model, ExportedProgram):
-        args, kwargs = inputs_of_program(model, args, kwargs, dynamic_shapes)
-        leaves = pytree.tree_leaves((args, kwargs))
-        if has_launches(model):
-            module, sizes = model.module(), named_sizes(model, args, kwargs)
-            of_module = capture(module, args, kwargs, dynamic_shapes=sizes, handler=handler, opset=opset, limits=limits)
-            return dataclasses.replace(of_module, model=model, strategy="given")
-        graph = from_exported_program(model)
-        functional = functionalize(graph, frozenset(), functools.partial(without_writes, model))
-        names, said = dim_names(graph, leaves, {}), (*frozen_inputs(graph, leaves), *functional.state_notes())
-        seconds = time.perf_counter() - start
-        asked = tuple(dynamic_dimensions(graph))
-        return Capture(graph, functional, model, args, kwargs, "given", names, said, seconds, asked=asked)
-    of_caches = check_caches(args, kwargs)
-    whole: tuple[tuple[Any, ...], dict[str, Any]] = caches.of_all_tokens((args, kwargs))
-    args, kwargs = whole
-    if not isinstance(dynamic_shapes, torch.export.ShapesCollection):  # which knows tensors by their identity
-        args, kwargs = distinct(args, kwargs)
-    module = as_module(model, args, kwargs)
-    fit_signature(module, args, kwargs)
-    shapes = resolve(module, args, kwargs, dynamic_shapes)
-    named = {axis.place: axis.name for axis in shapes.axes.values() if axis.name is not None}
-    functions = Functions(handler, opset, named)
-    run = Attempt(model, module, args, kwargs, shapes, functions, thorough, limits, strict=strict)
+    if isinstance(call.module, ExportedProgram):
+        return _of_program(call, call.module, config, tell, start)
+    module, args, kwargs = call.module, call.args, call.kwargs
+    named = {axis.place: axis.name for axis in call.shapes.axes.values() if axis.name is not None}
+    functions = Functions(config.handler, config.opset, named)
+    run = Attempt(call, module, functions, config, config.limits(tell))
     run.limits.begin()
     with keeping_functions(run), _saying(run), torch_tracing.mute_export():
-        found = capture_by_torch_export(run) if by_torch_export else first_capture(run)
+        found = capture_by_torch_export(run) if config.by_torch_export else first_capture(run)
     leaves = pytree.tree_leaves((args, kwargs))
     graph = found.graph
     notes = [
         *run.notes,
         *changed_sources.notes(module),
-        *of_caches,
+        *call.notes,
         *frozen_inputs(graph, leaves),
         *training_notes(module, graph),
     ]
@@ -149,7 +125,7 @@ def capture(
     return Capture(
         graph,
         functional,
-        module if isinstance(model, torch.nn.Module) else model,
+        call.reference,
         args,
         kwargs,
         run.strategy,
@@ -164,6 +140,24 @@ def capture(
         () if run.raising is None else (*decisions_of(functional.graph.module), *run.raising),
         dim_sums(graph, leaves, run.shapes.axes),
     )
+
+
+def _of_program(
+    call: ResolvedCall, program: ExportedProgram, config: CaptureConfig, tell: Callable[[str], None], start: float
+) -> Capture:
+    """The capture of an ExportedProgram: its own graph, or one of its module where that launches Triton kernels."""
+    args, kwargs = call.args, call.kwargs
+    leaves = pytree.tree_leaves((args, kwargs))
+    if has_launches(program):
+        of_module = resolved_call(program.module(), args, kwargs, named_sizes(program, args, kwargs))
+        direct = dataclasses.replace(config, strategy="export", strict=False)
+        return dataclasses.replace(capture_call(of_module, direct, tell), model=program, strategy="given")
+    graph = from_exported_program(program)
+    functional = functionalize(graph, frozenset(), functools.partial(without_writes, program))
+    names, said = dim_names(graph, leaves, {}), (*frozen_inputs(graph, leaves), *functional.state_notes())
+    seconds = time.perf_counter() - start
+    asked = tuple(dynamic_dimensions(graph))
+    return Capture(graph, functional, program, args, kwargs, "given", names, said, seconds, asked=asked)
 
 
 @contextlib.contextmanager

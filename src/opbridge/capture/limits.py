@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from opbridge.base.wording import counted
-from opbridge.errors import UsageError
 
-__all__ = ["CaptureLimits", "OutOfTime"]
+__all__ = ["MOST_CAPTURES", "CaptureLimits", "OutOfTime"]
 
-_MOST_CAPTURES = 64
+MOST_CAPTURES = 64
+"""The most captures of one model, unless the user says otherwise."""
 
 
 class OutOfTime(Exception):
@@ -26,22 +26,13 @@ class CaptureLimits:
         captures: The most captures, of those that become branches of one graph.
         seconds: After how many seconds no further one is made; None: no limit.
         report: Called with what is done now, "2 paths captured", before and after each.
-
-    Raises:
-        UsageError: A limit is no positive number.
     """
 
-    captures: int = _MOST_CAPTURES
+    captures: int = MOST_CAPTURES
     seconds: float | None = None
     report: Callable[[str], None] = lambda text: None
 
     def __post_init__(self) -> None:
-        if type(self.captures) is not int or self.captures < 1:
-            raise UsageError(f"Invalid value max_captures={self.captures!r}; expected an integer of 1 or more.")
-        if self.seconds is not None and not (isinstance(self.seconds, (int, float)) and self.seconds > 0):
-            raise UsageError(
-                f"Invalid value max_capture_seconds={self.seconds!r}; expected a positive number of seconds."
-            )
         self._start = time.perf_counter()
         self._begun = self._made = 0
         self.is_out_of_time = False

@@ -19,11 +19,13 @@ from opbridge.base.torch_private import torch_shape_env, torch_size_arithmetic, 
 from opbridge.capture import fake_implementations, fixed_sizes, model_module
 from opbridge.capture.advice import model_line
 from opbridge.capture.autograd_functions import Functions
+from opbridge.capture.config import CaptureConfig
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.exported_programs import from_exported_program, without_writes
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.model_state import ModelState
 from opbridge.capture.opaque_operators import Operators
+from opbridge.capture.resolved_call import ResolvedCall
 from opbridge.capture.side_effects import SideEffects
 from opbridge.capture.size_constraints import constrain_sizes, contradictions
 from opbridge.capture.tracer import FollowingCalls, rewritten, trace
@@ -113,26 +115,21 @@ class Attempt:
 
     def __init__(
         self,
-        model: Any,
+        call: ResolvedCall,
         module: torch.nn.Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        shapes: Shapes,
         functions: Functions,
-        thorough: bool = True,
-        limits: CaptureLimits | None = None,
-        *,
-        strict: bool = False,
+        config: CaptureConfig,
+        limits: CaptureLimits,
     ) -> None:
-        self.model = model
+        self.model = call.model
         self.module = module
-        self.args = args
-        self.kwargs = kwargs
-        self.shapes = shapes
+        self.args = call.args
+        self.kwargs = call.kwargs
+        self.shapes = call.shapes
         self.functions = functions
         self.operators = Operators(functions.is_suspended)
-        self.thorough = thorough
-        self.dynamic = shapes.given is not None
+        self.thorough = config.is_thorough
+        self.dynamic = call.shapes.given is not None
         self.general = self.dynamic
         self.unchecked = False
         self.grad = False
@@ -152,8 +149,8 @@ class Attempt:
         self.merged: Any = None
         self.looping = False
         self.identities = Identities()
-        self.limits = limits or CaptureLimits()
-        self.strict = strict
+        self.limits = limits
+        self.strict = config.strict
         self.rewriting_by_running = False
         self.copying = Copying()
         self.raising: tuple[Decision, ...] | None = None

@@ -98,10 +98,7 @@ def by_own_names(
         kwargs: Keyword example inputs.
         own_names: Names for the inputs, which are the flattened tensor inputs in order.
     """
-    try:
-        parameters = set(inspect.signature(module.forward).bind(*args, **kwargs).arguments)
-    except TypeError:
-        return shapes  # the capture reports what does not fit
+    parameters = set(inspect.signature(module.forward).bind(*args, **kwargs).arguments)
     unknown = [name for name in shapes if name not in parameters and name not in kwargs]
     if not unknown or not set(unknown) <= set(own_names):
         return shapes

@@ -18,6 +18,7 @@ from opbridge.coverage.tasks import Settings, Task, Verdict
 from opbridge.errors import MissingOperators, ModelFileError, OpbridgeError, TranslationFault
 from opbridge.graph.precision import coarsest
 from opbridge.graph.values import as_tensor
+from opbridge.request import VerificationConfig
 from opbridge.runtimes import known
 from opbridge.verification import exchange, verify_program
 from opbridge.verification.compare import compare
@@ -250,7 +251,7 @@ def _blame(exported: Exported, verdict: Verdict) -> str:
     if exported.program is None or verdict.compared != "values":
         return ""
     try:
-        found = verify_program(exported.program, samples=0).difference
+        found = verify_program(exported.program, VerificationConfig(samples=0)).difference
     except Exception:  # the sample is wrong whether or not its cause is found
         return ""
     return f"; first at {found}" if found is not None and found.is_beyond else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import inspect
 import time
@@ -13,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 
 from opbridge import pipeline
+from opbridge.base.progress import Progress
 from opbridge.errors import OpbridgeError, SaveError, UsageError, VerificationError
 from opbridge.fit.shared_weights import store_once
+from opbridge.model_support import caches
 from opbridge.onnx import reading
 from opbridge.parts.data import ExportedParts, GivenParts, PartsVerification
 from opbridge.parts.folder import made, part_path, refuse_unwritable, weights_path
 from opbridge.reports.of_set import reporting_set
 from opbridge.reports.report import files_of
+from opbridge.request import ExportRequest, Listeners, VerificationConfig, export_request
 from opbridge.save import writer
 from opbridge.save.failed import keep_failed_set, remove_failed_set
 from opbridge.save.staging import clear_abandoned
@@ -69,22 +73,21 @@ def export(parts: GivenParts, folder: Path | None, keywords: dict[str, Any]) -> 
 
 
 def _exported(parts: GivenParts, folder: Path | None, keywords: dict[str, Any], told: SetReport) -> ExportedParts:
-    """`export`, which takes the keywords out that are not for every part, and tells the report."""
+    """`export`, which tells the report: the requests of all parts are made before the first part is exported."""
     is_compared, external = keywords.pop("verify", True), keywords.pop("external_data", None) is not False
     progress = keywords.pop("progress", None)
-    options = {name: keywords.pop(name) for name in _OF_VERIFICATION if name in keywords}
     if folder is not None:
         refuse_unwritable(folder, parts.parts)
+    requests = {name: _request(name, part, keywords, is_compared) for name, part in parts.parts.items()}
+    of_run = _config_of_run(parts, keywords) if is_compared else None
     done = ExportedParts({})
     told.late = lambda: _tell(told, done)
-    for name, part in parts.parts.items():
-        own = {key: value for key, value in part.keywords.items() if key not in _OF_VERIFICATION}
-        stages = None if progress is None else _StagesOfPart(progress, name)
+    for name, request in requests.items():
+        listeners = Listeners(progress and _StagesOfPart(progress, name), told.part(name))
         with _naming(name):
-            given = {**own, **keywords, "report": told.part(name)}
-            program = pipeline.export(part.model, part.args, verify=False, progress=stages, **given)
-        done.programs[name] = program
-        _add_timings(done, program.timings)
+            unverified = dataclasses.replace(request, verification=None, listeners=listeners)
+            done.programs[name] = _exported_part(parts.parts[name].model, unverified)
+        _add_timings(done, done.programs[name].timings)
     if external:
         store_once([program.model for program in done.programs.values()])
     models = {} if folder is None else {part_path(folder, name): each.model for name, each in done.programs.items()}
@@ -98,8 +101,8 @@ def _exported(parts: GivenParts, folder: Path | None, keywords: dict[str, Any], 
                 detail(f"{staged.size():,} bytes")
             for name, program in done.programs.items():
                 program.path = staged.paths[part_path(folder, name)]
-        if is_compared:
-            _verify(parts, done, folder, options, progress)
+        if of_run is not None:
+            _verify(parts, done, requests, of_run, folder, progress)
         if staged is not None and folder is not None and _failed(done) is None:
             done.files, done.path = staged.commit(), folder
             for name, program in done.programs.items():
@@ -112,6 +115,28 @@ def _exported(parts: GivenParts, folder: Path | None, keywords: dict[str, Any], 
     return done
 
 
+def _request(name: str, part: Part, keywords: Mapping[str, Any], is_compared: bool) -> ExportRequest:
+    """The request of a part; its verification is made once all parts are exported.
+
+    Raises:
+        UsageError: Arguments that cannot be used; the message names the part.
+    """
+    given = {**part.keywords, **keywords}
+    if not is_compared:
+        given = {key: value for key, value in given.items() if key not in _OF_VERIFICATION}
+    with _naming(name):
+        request = export_request(part.model, part.args, verify=is_compared, **given)
+    if request.verification is None:
+        return request
+    return dataclasses.replace(request, verification=dataclasses.replace(request.verification, complete=False))
+
+
+@caches.taking_caches
+def _exported_part(model: Any, request: ExportRequest) -> Program:
+    """The program of a part, which is for this model."""
+    return pipeline.export_requested(request)
+
+
 def verify(parts: GivenParts, folder: Path, options: Mapping[str, Any]) -> PartsVerification:
     """`Parts.verify`."""
     from opbridge.verification import verify as verify_file
@@ -121,7 +146,7 @@ def verify(parts: GivenParts, folder: Path, options: Mapping[str, Any]) -> Parts
         raise UsageError(f"{folder} is not a folder. Give the folder that Parts.export wrote.")
     clear_abandoned(folder)  # an export that was killed while it renamed the files is finished
     found = {}
-    options = dict(options)
+    options, of_run = dict(options), _config_of_run(parts, options)
     with reporting_set(options.pop("report", None), "verify", folder) as told:
         for name, part in parts.parts.items():
             own = {key: part.keywords[key] for key in ("dynamic_shapes", *_OF_VERIFICATION) if key in part.keywords}
@@ -135,15 +160,20 @@ def verify(parts: GivenParts, folder: Path, options: Mapping[str, Any]) -> Parts
         calls = {
             name: _call_of_file(name, part, part_path(folder, name), options) for name, part in parts.parts.items()
         }
-        run = _verified_run(parts, calls, f"the run of {folder}", options)
+        run = _verified_run(parts, calls, f"the run of {folder}", of_run)
         told.run = run.to_json()
     return PartsVerification(found, run)
 
 
 def _verify(
-    parts: GivenParts, done: ExportedParts, folder: Path | None, options: Mapping[str, Any], progress: Any
+    parts: GivenParts,
+    done: ExportedParts,
+    requests: Mapping[str, ExportRequest],
+    of_run: VerificationConfig,
+    folder: Path | None,
+    progress: Any,
 ) -> None:
-    """Compares each part, and then the pipeline where all agree."""
+    """Compares each part as its request says, and then the pipeline where all agree."""
     from opbridge.verification import verify_program
 
     for name, program in done.programs.items():
@@ -151,18 +181,16 @@ def _verify(
             program.unverified = program.plan.unverified
             done.unverified = done.unverified or f"part '{name}': {program.unverified}"
             continue
-        keywords = parts.parts[name].keywords
-        own = {key: keywords[key] for key in _OF_VERIFICATION if key in keywords}
         subject = f"part '{name}'" + (f" ({part_path(folder, name)})" if folder is not None else "")
         with _naming(name), _timed(done, "verify", progress and _StagesOfPart(progress, name)) as detail:
-            program.verification = verify_program(program, subject=subject, **{**own, **options})
+            program.verification = verify_program(program, requests[name].verification, subject)
             detail(program.verification.summary())
     if parts.run is None or done.unverified or _failed(done) is not None:
         return
     with _timed(done, "run", progress) as detail:
         calls = {name: _call_of_program(name, program) for name, program in done.programs.items()}
         subject = "the run of all parts" + (f" ({folder})" if folder is not None else "")
-        done.verification = _verified_run(parts, calls, subject, options)
+        done.verification = _verified_run(parts, calls, subject, of_run)
         detail(done.verification.summary())
 
 
@@ -197,15 +225,24 @@ def _call_of_file(name: str, part: Part, path: Path, options: Mapping[str, Any])
     return PartCall(name, session, part.model, part.args, part.kwargs, None, load)
 
 
-def _verified_run(parts: GivenParts, calls: Mapping[str, Any], subject: str, given: Mapping[str, Any]) -> Verification:
-    from opbridge.verification.options import Options
+def _config_of_run(parts: GivenParts, given: Mapping[str, Any]) -> VerificationConfig:
+    """How the whole pipeline is verified, of what is given for all parts.
+
+    Raises:
+        UsageError: Options that cannot be used.
+    """
+    names = {each.name for each in dataclasses.fields(VerificationConfig)} - {"aten", "inputs"}
+    return VerificationConfig(**{key: given[key] for key in names & given.keys()}, inputs=parts.inputs)
+
+
+def _verified_run(
+    parts: GivenParts, calls: Mapping[str, Any], subject: str, config: VerificationConfig
+) -> Verification:
     from opbridge.verification.run_of_parts import RunOfParts
 
-    kept = {key: value for key, value in given.items() if key not in ("aten", "inputs")}
-    options = Options(**kept, inputs=parts.inputs)
     models = {name: part.model for name, part in parts.parts.items()}
     assert parts.run is not None
-    return RunOfParts(subject, parts.run, models, calls, parts.args, parts.kwargs, options).verify()
+    return RunOfParts(subject, parts.run, models, calls, parts.args, parts.kwargs, config).verify()
 
 
 def _failed(done: ExportedParts) -> Verification | None:
@@ -262,7 +299,7 @@ def _naming(name: str) -> Iterator[None]:
 class _StagesOfPart:
     """Shows the stages of one part, with its name."""
 
-    def __init__(self, progress: pipeline.Progress, name: str) -> None:
+    def __init__(self, progress: Progress, name: str) -> None:
         self._progress, self._name = progress, name
 
     def stage(self, name: str) -> contextlib.AbstractContextManager[Any]:

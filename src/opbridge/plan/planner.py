@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
-from opbridge.base.routes import ALLOWED_BY_DEFAULT, ROUTES
+from opbridge.base.routes import ROUTES
 from opbridge.base.torch_private import torch_operators
-from opbridge.errors import UsageError
 from opbridge.graph import control_flow
 from opbridge.graph.decompose import decompose
 from opbridge.graph.function_calls import call_of
@@ -21,6 +20,7 @@ from opbridge.graph.promotion import computation_dtype
 from opbridge.graph.values import is_complex
 from opbridge.nodes import operator_nodes
 from opbridge.plan.data import Plan
+from opbridge.plan.permitted_routes import PermittedRoutes
 from opbridge.plan.rows import PlanRow, Step, row_of
 from opbridge.symbolics.equivalents import name_in_trace
 from opbridge.translations.registry import Registry, Translation
@@ -28,17 +28,12 @@ from opbridge.translations.signature import mismatch, symbolic_mismatch
 
 __all__ = ["make_plan"]
 
+_DEFAULT = PermittedRoutes()
 _UNKNOWN_HIGHER_ORDER = "This higher-order operator is not supported."
 
 
 def make_plan(
-    capture: Any,
-    registry: Registry,
-    *,
-    opset: int,
-    allow: Sequence[str] = ALLOWED_BY_DEFAULT,
-    routes: Mapping[str, str] | None = None,
-    target: str = "onnxruntime",
+    capture: Any, registry: Registry, *, opset: int, routes: PermittedRoutes = _DEFAULT, target: str = "onnxruntime"
 ) -> Plan:
     """Plans a capture: every operator gets a route or a reason, and nothing raises for a missing one.
 
@@ -46,19 +41,11 @@ def make_plan(
         capture: What `capture()` returned.
         registry: The translations to plan with.
         opset: The opset to plan for.
-        allow: The allowed routes.
-        routes: Operators pinned to a route, by name; a name without an overload stands for all of them, and a shell
-            pattern ("aten::*") for every operator that it fits and that the route can carry.
+        routes: The routes that operators may take.
         target: The runtime that the model is for.
-
-    Raises:
-        UsageError: a route in `allow` or `routes` that does not exist.
     """
-    for route in (*allow, *(routes or {}).values()):
-        if route not in ROUTES:
-            raise UsageError(f"Unknown route '{route}'. The routes are {', '.join(ROUTES)}.")
     functional = capture.functional
-    planner = _Planner(registry, opset, tuple(allow), dict(routes or {}), capture.whole)
+    planner = _Planner(registry, opset, routes, capture.whole)
     planner.walk(functional.graph.module, functional.constant)
     notes = (*capture.notes, *planner.pin_notes(), *planner.ambiguity_notes())
     return Plan(
@@ -66,7 +53,7 @@ def make_plan(
         opset,
         target,
         notes,
-        allow=tuple(allow),
+        allow=routes.allow,
         steps=planner.steps,
         occurrences=planner.occurrences,
         decisions=capture.decisions,
@@ -74,13 +61,11 @@ def make_plan(
 
 
 class _Planner:
-    def __init__(
-        self, registry: Registry, opset: int, allow: tuple[str, ...], pinned: dict[str, str], whole: frozenset[str]
-    ) -> None:
+    def __init__(self, registry: Registry, opset: int, routes: PermittedRoutes, whole: frozenset[str]) -> None:
         self.registry = registry
         self.opset = opset
-        self.allow = allow
-        self.pinned = pinned
+        self.allow = routes.allow
+        self.pinned = routes.pinned
         self.whole = whole
         self.pins_used: set[str] = set()
         self.steps: dict[Node, Step] = {}

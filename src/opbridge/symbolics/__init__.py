@@ -16,7 +16,6 @@ Symbolic functions on opbridge's translator:
 | equivalents | operators that have another name in a trace |
 | autograd_functions | classes of torch.autograd.Function that stay one operator in the capture |
 | shapes | the shapes of their outputs |
-| keywords, export_types | keywords and modes of torch.onnx.export |
 
 Translations as symbolic functions, for torch.onnx's TorchScript exporter:
 

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from torch.utils import _pytree as pytree
 
+from opbridge.capture.resolved_call import ResolvedCall
 from opbridge.model_support import caches
 from opbridge.model_support.transformers import causal_models
 
 __all__ = ["suggestion"]
 
 
-def suggestion(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> tuple[str, ...]:
+def suggestion(call: ResolvedCall) -> tuple[str, ...]:
     """A note for a causal language model that returns a cache and gets none, so that its file cannot continue a text.
 
     Args:
-        model: The model.
-        args: The positional example inputs.
-        kwargs: The keyword example inputs.
+        call: The model and its example inputs.
     """
-    given = dict(kwargs or {})
+    model, args, given = call.model, call.args, call.kwargs
     if not causal_models.is_model(model) or getattr(model.config, "is_encoder_decoder", False):
         return ()
     if not given.get("use_cache", getattr(model.config, "use_cache", False)):

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Sequence
 from typing import Any
 
 import onnx_ir as ir
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.capture import Capture, capture
+from opbridge.capture import Capture, capture_call
 from opbridge.capture.containers import register_containers
+from opbridge.capture.resolved_call import ResolvedCall
 from opbridge.errors import UsageError
 from opbridge.graph.precision import coarsest
 from opbridge.plan.planner import make_plan
+from opbridge.request import BuildConfig
 from opbridge.translate.translator import translate
-from opbridge.translations.registry import Registry
 
 __all__ = ["Flat", "capture_stand_in", "describe_interface"]
 
@@ -84,15 +84,15 @@ class _StandIn(torch.nn.Module):
         return pytree.tree_unflatten(leaves, self._structure)
 
 
-def capture_stand_in(flat: Flat, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Capture:
+def capture_stand_in(flat: Flat, call: ResolvedCall) -> Capture:
     """Captures a stand-in for a model that has been traced.
 
     Raises:
-        UsageError: Inputs or dynamic shapes of a wrong kind, or an int that is to be an input, which a trace freezes.
+        UsageError: An int is to be an input, which a trace freezes.
     """
     dtypes = [tensor.dtype for tensor in (*flat.model.parameters(), *flat.model.buffers())]
     stand_in = _stand_in(flat, coarsest([*dtypes, *(tensor.dtype for _, tensor in flat.tensors)]))
-    captured = capture(stand_in, args, kwargs, dynamic_shapes=dynamic_shapes)
+    captured = capture_call(dataclasses.replace(call, model=stand_in, module=stand_in))
     for leaf in captured.graph.inputs:
         if leaf.is_number:
             raise UsageError(
@@ -102,20 +102,14 @@ def capture_stand_in(flat: Flat, args: tuple[Any, ...], kwargs: dict[str, Any], 
     return dataclasses.replace(captured, strategy="trace")
 
 
-def describe_interface(
-    captured: Capture,
-    registry: Registry,
-    opset: int,
-    input_names: Sequence[str] | None,
-    output_names: Sequence[str] | None,
-) -> tuple[list[ir.Value], list[str]]:
+def describe_interface(captured: Capture, building: BuildConfig, opset: int) -> tuple[list[ir.Value], list[str]]:
     """The inputs, with names and shapes, and the names of the outputs, as the export strategy gives them.
 
     Raises:
         UsageError: more names than inputs or outputs, or a name given twice.
     """
-    plan = make_plan(captured, registry, opset=opset)
-    graph = translate(captured, plan, input_names=input_names, output_names=output_names).model.graph
+    plan = make_plan(captured, building.registry, opset=opset)
+    graph = translate(captured, plan, building.names).model.graph
     return list(graph.inputs), [str(output.name) for output in graph.outputs]
 
 

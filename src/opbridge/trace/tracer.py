@@ -13,26 +13,25 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from opbridge.base.locks import process_state
-from opbridge.base.routes import ALLOWED_BY_DEFAULT
 from opbridge.base.sources import raised_at
-from opbridge.base.torch_private import torch_dynamic_shapes, torchscript_export
+from opbridge.base.torch_private import torchscript_export
 from opbridge.capture import Capture
 from opbridge.capture.advice import advise_eager
-from opbridge.capture.dynamic_shapes import Shapes, resolve
-from opbridge.capture.model_inputs import described, example_inputs, fit_signature
-from opbridge.capture.model_module import as_module
+from opbridge.capture.dynamic_shapes import Shapes
+from opbridge.capture.model_inputs import described
+from opbridge.capture.resolved_call import ResolvedCall
 from opbridge.capture.side_effects import SideEffects
 from opbridge.errors import CaptureError, UsageError
+from opbridge.fit.target import Target
 from opbridge.plan.data import Plan
+from opbridge.request import BuildConfig
 from opbridge.trace.converting import convert
 from opbridge.trace.frozen import collecting
 from opbridge.trace.interface import Flat, capture_stand_in, describe_interface
 from opbridge.trace.recording import Recorder
-from opbridge.translations.registry import Registry
 
 __all__ = ["Traced", "trace"]
 
@@ -52,74 +51,36 @@ class Traced:
     model: ir.Model
 
 
-def trace(
-    model: Any,
-    args: Any = (),
-    kwargs: Mapping[str, Any] | None = None,
-    *,
-    dynamic_shapes: Any = None,
-    registry: Registry,
-    opset: int,
-    target: str = "onnxruntime",
-    allow: Sequence[str] = ALLOWED_BY_DEFAULT,
-    routes: Mapping[str, str] | None = None,
-    input_names: Sequence[str] | None = None,
-    output_names: Sequence[str] | None = None,
-    custom_opsets: Mapping[str, int] | None = None,
-    notes: Sequence[str] = (),
-) -> Traced:
+def trace(call: ResolvedCall, building: BuildConfig, target: Target, notes: Sequence[str] = ()) -> Traced:
     """Traces a model with torch's TorchScript exporter.
 
     The model runs once, on the example inputs. Values of tensors that Python reads become constants; the plan has a
-    note for each.
+    note for each. Of the pinned routes, only "aten" and "fallthrough" have an effect.
 
     Args:
-        model: A module, or any other callable.
-        args: Positional example inputs.
-        kwargs: Keyword example inputs.
-        dynamic_shapes: As for `opbridge.capture.capture`.
-        registry: Translations and the user's symbolic functions.
-        opset: The opset to build for.
-        target: The runtime that the model is for.
-        allow: The allowed routes.
-        routes: Operators pinned to a route; only "aten" and "fallthrough" have an effect.
-        input_names: Names for the inputs.
-        output_names: Names for the outputs.
-        custom_opsets: The versions of domains other than ONNX's own.
+        call: The model and its example inputs, which a trace supports (`request.traceable`).
+        building: How the trace becomes an ONNX model.
+        target: The target, with the opset to build for.
         notes: The first notes of the plan.
 
     Raises:
         CaptureError: The model cannot be traced.
-        UsageError: A model, inputs or dynamic shapes of a wrong kind, an opset that the TorchScript exporter does not
-            build for, or a model that fails on these inputs by itself.
+        UsageError: A model that fails on these inputs by itself.
     """
     start = time.perf_counter()
-    newest = torchscript_export.newest_opset()
-    if opset > newest:
-        raise UsageError(
-            f"opset_version={opset} is not supported by capture='trace': PyTorch's TorchScript exporter, which "
-            f"does the tracing, supports opset {newest} at most. Leave opset_version out, or use {newest}."
-        )
-    if isinstance(model, ExportedProgram):
-        raise UsageError("capture='trace' is not supported for an ExportedProgram. Pass the model itself.")
-    args, kwargs = example_inputs(args, kwargs)
-    module = as_module(model, args, kwargs)
-    fit_signature(module, args, kwargs)
-    shapes = resolve(module, args, kwargs, dynamic_shapes)
-    if torch_dynamic_shapes.is_shapes_spec(dynamic_shapes):
-        raise UsageError(
-            "ShapesSpec is not supported by capture='trace'. Give dynamic_shapes as a dict by input name, or 'auto'."
-        )
-    recorder = Recorder(registry, opset, allow, functools.partial(_pin, routes or {}))
+    assert isinstance(call.module, torch.nn.Module)  # which `refuse_untraceable` sees to
+    module, args, kwargs, opset = call.module, call.args, call.kwargs, target.opset
+    recorder = Recorder(
+        building.registry, opset, building.routes.allow, functools.partial(_pin, building.routes.pinned)
+    )
     flat = Flat(module, args, kwargs)
     with process_state:  # One trace at a time: it changes global state, Python's warnings included.
         with SideEffects(module) as effects, _unchanged(module), collecting() as frozen:
-            graph = _graph(flat, shapes, recorder, args, kwargs)
-        captured = capture_stand_in(flat, args, kwargs, dynamic_shapes)
+            graph = _graph(flat, call.shapes, recorder, args, kwargs)
+        captured = capture_stand_in(flat, call)
     all_notes = (*notes, *frozen.notes(), *effects.notes(), *captured.notes)
-    reference = module if isinstance(model, torch.nn.Module) else model
-    captured = dataclasses.replace(captured, model=reference, notes=all_notes, seconds=time.perf_counter() - start)
-    inputs, names = describe_interface(captured, registry, opset, input_names, output_names)
+    captured = dataclasses.replace(captured, model=call.reference, notes=all_notes, seconds=time.perf_counter() - start)
+    inputs, names = describe_interface(captured, building, opset)
     built = convert(
         graph.graph,
         graph.weights,
@@ -129,9 +90,9 @@ def trace(
         flat.returned(),
         names,
         opset,
-        custom_opsets or {},
+        building.custom_opsets,
     )
-    plan = Plan(recorder.rows(), opset, target, all_notes, allow=tuple(allow))
+    plan = Plan(recorder.rows(), opset, target.name, all_notes, allow=building.routes.allow)
     return Traced(captured, plan, built)
 
 

@@ -10,12 +10,13 @@ fault, for which no other route is taken: it would hide the fault.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from opbridge.plan import revise
 from opbridge.plan.data import Plan
 from opbridge.plan.rows import Problem
+from opbridge.translate.graph_names import GraphNames
 from opbridge.translate.translator import translate
 
 if TYPE_CHECKING:
@@ -28,14 +29,14 @@ __all__ = ["Fit", "translate_with_reroutes"]
 Fit = Callable[..., tuple[Plan, dict[str, Problem]]]
 """`opbridge.fit.fitting.fit` with its target: (model, plan, complete=) -> the plan, and what the target cannot run."""
 
+_UNNAMED = GraphNames()
+
 
 def translate_with_reroutes(
     capture: Capture,
     plan: Plan,
     fit: Fit,
-    *,
-    input_names: Sequence[str] | None = None,
-    output_names: Sequence[str] | None = None,
+    names: GraphNames = _UNNAMED,
     custom_opsets: Mapping[str, int] | None = None,
 ) -> tuple[ir.Model, Plan]:
     """Builds the model that a plan describes, fitted to its target.
@@ -44,8 +45,7 @@ def translate_with_reroutes(
         capture: The capture that was planned.
         plan: Its plan; operators without a route are left out of the model.
         fit: Fits what was built, and says what the target cannot run.
-        input_names: Names for the graph's inputs.
-        output_names: Names for its outputs.
+        names: Names for the graph's inputs and outputs.
         custom_opsets: The versions of domains other than ONNX's own.
 
     Returns:
@@ -55,9 +55,7 @@ def translate_with_reroutes(
         UsageError: names that do not fit.
     """
     while True:
-        built = translate(
-            capture, plan, input_names=input_names, output_names=output_names, custom_opsets=custom_opsets
-        )
+        built = translate(capture, plan, names, custom_opsets)
         fitted, problems = fit(built.model, plan, complete=not (built.failures or built.faults))
         rerouted = revise.rerouted(plan, _reasons(plan, built.failures, problems))
         if rerouted is None:

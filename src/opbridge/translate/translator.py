@@ -32,6 +32,7 @@ from opbridge.plan.faults import Fault
 from opbridge.plan.rows import Step
 from opbridge.translate import boundary, control_flow, failures
 from opbridge.translate.calls import call_symbolic, call_translation
+from opbridge.translate.graph_names import GraphNames
 from opbridge.translate.values import Values
 from opbridge.translations.lib.conventions import Conventions, following
 from opbridge.translations.shape import shape as shape_translations
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from opbridge.capture import Capture
 
 __all__ = ["Translated", "translate"]
+
+_UNNAMED = GraphNames()
 
 
 @dataclass
@@ -60,9 +63,7 @@ class Translated:
 def translate(
     capture: Capture,
     plan: Plan,
-    *,
-    input_names: Sequence[str] | None = None,
-    output_names: Sequence[str] | None = None,
+    names: GraphNames = _UNNAMED,
     custom_opsets: Mapping[str, int] | None = None,
 ) -> Translated:
     """Builds the ONNX model that a plan describes.
@@ -74,8 +75,7 @@ def translate(
     Args:
         capture: The capture that was planned.
         plan: Its plan, in which every operator has a route.
-        input_names: Names for the graph's inputs, in order; fewer than there are leave the rest as they are.
-        output_names: The same for its outputs.
+        names: Names for the graph's inputs and outputs.
         custom_opsets: The versions of domains other than ONNX's own.
 
     Raises:
@@ -84,12 +84,12 @@ def translate(
     graph = capture.functional.graph
     builder = Builder(plan.opset)
     values = Values(builder, {**capture.dim_names, **capture.dim_sums})
-    inputs = boundary.make_inputs(graph, values, input_names, capture.asked)
-    names = boundary.output_names(graph, output_names, [str(value.name) for value in inputs.tensors], builder)
+    inputs = boundary.make_inputs(graph, values, names.inputs, capture.asked)
+    of_outputs = boundary.output_names(graph, names.outputs, [str(value.name) for value in inputs.tensors], builder)
     walk = _Walk(plan, capture.functional.rebinds, values, inputs.values)
     with builder.translating(), following(_conventions()), torch.no_grad():
         results = walk.graph(graph.module)
-        outputs = boundary.make_outputs(graph, values, results, names)
+        outputs = boundary.make_outputs(graph, values, results, of_outputs)
     model = builder.model(inputs.tensors, outputs, custom_opsets)
     if not walk.failures and not walk.faults:
         passes.RemoveUnusedNodesPass()(model)

@@ -11,9 +11,9 @@ import torch
 
 from opbridge.capture import capture as capture_model
 from opbridge.errors import CaptureError
+from opbridge.request.verification_config import VerificationConfig
 from opbridge.verification.difference import Search
 from opbridge.verification.first_difference import first_difference
-from opbridge.verification.options import Options
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
@@ -47,7 +47,7 @@ def search_difference(
     capture: Capture | None,
     mismatch: Mismatch,
     wrong: Mapping[int, torch.Tensor] | None,
-    options: Options,
+    options: VerificationConfig,
     *,
     check_weights: bool,
 ) -> Search:

@@ -25,13 +25,14 @@ from opbridge.kernels import aten
 from opbridge.model_support import caches
 from opbridge.onnx import reading
 from opbridge.plan.data import Plan
+from opbridge.request.verification_config import VerificationConfig
+from opbridge.request.verification_request import VerificationRequest
 from opbridge.runtimes import known
 from opbridge.runtimes.onnxruntime import open_session
 from opbridge.runtimes.onnxruntime.model_file import checked_model, required_kernels
 from opbridge.runtimes.sessions import open_runtime
 from opbridge.verification import on_cuda
 from opbridge.verification.engine_profile import profile_of
-from opbridge.verification.options import Options
 from opbridge.verification.report import LOADING, Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
 from opbridge.verification.shelter import sheltered
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from opbridge.runtimes.onnxruntime import IsolatedSession
 
-__all__ = ["Exported", "checked_example", "verify_file", "verify_program"]
+__all__ = ["Exported", "checked_example", "verify_in", "verify_program"]
 
 
 @runtime_checkable
@@ -64,14 +65,27 @@ class Exported(Protocol):
         """The content of a file with the model."""
 
 
+def verify_in(request: VerificationRequest, config: VerificationConfig) -> Verification:
+    """`opbridge.verify` in one runtime.
+
+    Raises:
+        ModelFileError: The file is missing or damaged, or the runtime refuses it.
+        UsageError: Inputs that do not fit the file, or on which the model itself raises.
+    """
+    subject, given = request.subject, (request.model, request.args, request.kwargs)
+    if request.is_file:
+        return _verify_file(subject, *given, request.dynamic_shapes, config)
+    return verify_program(subject, *given, config)
+
+
 @caches.taking_caches
-def verify_file(
+def _verify_file(
     path: str | os.PathLike[str],
     model: Any,
     args: Any,
     kwargs: Mapping[str, Any] | None,
     dynamic_shapes: Any,
-    options: Options,
+    options: VerificationConfig,
 ) -> Verification:
     """`opbridge.verify` for a file."""
     start = time.perf_counter()
@@ -115,7 +129,7 @@ def verify_program(
     model: Any,
     args: Any,
     kwargs: Mapping[str, Any] | None,
-    options: Options,
+    options: VerificationConfig,
     subject: str | None = None,
 ) -> Verification:
     """`opbridge.verify` for a program, which has its own model, example inputs and dynamic shapes.
@@ -161,7 +175,7 @@ def verify_program(
     return on_cuda.with_placement(found, content) if on_cuda.is_asked(options.runtime) else found
 
 
-def _built(name: str, loaded: Any, options: Options, why: str, start: float) -> Verification:
+def _built(name: str, loaded: Any, options: VerificationConfig, why: str, start: float) -> Verification:
     """The verification of a file that a runtime has built and cannot run here."""
     with closing(loaded):
         seconds = time.perf_counter() - start

@@ -6,11 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from opbridge.errors import UsageError
 from opbridge.verification.report import Verification
 
 if TYPE_CHECKING:
     from opbridge.reports.report import Report
+    from opbridge.request import VerificationConfig
+    from opbridge.request.verification_request import VerificationRequest
     from opbridge.runtimes.limits import Limits
     from opbridge.verification.dispatch import Exported
     from opbridge.verification.several import Verifications
@@ -113,71 +114,48 @@ def verify(  # type: ignore[misc]  # the overloads leave out what does not decid
         UsageError: arguments of the wrong kind, inputs that do not fit the file, or on which the model itself raises.
         CaptureError: `dynamic_shapes` is given, and the model cannot be captured with it.
     """
+    given = dict(locals())
     from opbridge.kernels import library
-    from opbridge.runtimes.known import BUILDERS, ONNXRUNTIME
-    from opbridge.verification import dispatch
-    from opbridge.verification.options import Options
-
-    if task is not None:
-        from opbridge.tasks import prepare
-
-        if not isinstance(path_or_program, (str, os.PathLike)):
-            raise UsageError(
-                "task= is not supported for a Program, which has its own inputs. Leave it out, or verify the saved "
-                "file."
-            )
-        prepared = prepare(task, model, () if args is None else args, kwargs, dynamic_shapes)
-        args, kwargs, dynamic_shapes = (), prepared.kwargs, prepared.dynamic_shapes
-        inputs = prepared.inputs if inputs is None else inputs
-    allowed = (aten,) if isinstance(aten, str) else tuple(aten)
-    for each in [kernels] if isinstance(kernels, (str, os.PathLike)) else kernels:
-        library.remember(library.open_library(each))
-
-    def of(name: str, own: tuple[str, ...]) -> Options:
-        ranges = profile if isinstance(runtime, str) or name in BUILDERS else None
-        return Options(samples, seed, rtol, atol, own, inputs, isolated=isolated, runtime=name, profile=ranges)
-
     from opbridge.reports.report import reporting
+    from opbridge.request.verification_request import verification_request
+    from opbridge.verification import dispatch, several
 
-    is_file = isinstance(path_or_program, (str, os.PathLike))
-    with reporting(report, "verify", os.fsdecode(path_or_program) if is_file else "the program") as told:  # type: ignore[arg-type]
+    request = verification_request(**given)
+    for each in request.kernels:
+        library.remember(library.open_library(each))
+    with reporting(request.report, "verify", request.label) as told:
         found: Verification | Verifications
-        if isinstance(runtime, str):
-            options = of(runtime, allowed)
-            if is_file:
-                found = dispatch.verify_file(path_or_program, model, args, kwargs, dynamic_shapes, options)  # type: ignore[arg-type]
-            else:
-                found = dispatch.verify_program(path_or_program, model, args, kwargs, options)  # type: ignore[arg-type]
+        if request.is_in_several:
+            found = several.verify_in_each(request)
         else:
-            from opbridge.verification import several
-
-            chosen = [of(name, allowed if name == ONNXRUNTIME else ()) for name in several.checked(runtime)]
-            found = several.verify_in_each(path_or_program, model, args, kwargs, dynamic_shapes, chosen)
-        if report is not None:
-            _tell(told, path_or_program, found)
+            found = dispatch.verify_in(request, request.configs[0])
+        if request.report is not None:
+            _tell(told, request, found)
     return found
 
 
-def _tell(told: Report, subject: Any, found: Verification | Verifications) -> None:
+def _tell(told: Report, request: VerificationRequest, found: Verification | Verifications) -> None:
     """Tells a report what was compared, and how."""
     from opbridge.onnx import reading
     from opbridge.reports.of_file import picture_of_model
 
     each = (found,) if isinstance(found, Verification) else found.each
     told.verifications = [one.to_json() for one in each]
-    model = None if isinstance(subject, (str, os.PathLike)) else subject.model
-    told.draw = lambda: picture_of_model(reading.load(os.fsdecode(subject)) if model is None else model)
+    model = None if request.is_file else request.subject.model
+    told.draw = lambda: picture_of_model(reading.load(request.label) if model is None else model)
 
 
-def verify_program(program: Exported, *, subject: str | None = None, **options: Any) -> Verification:
+def verify_program(
+    program: Exported, config: VerificationConfig | None = None, subject: str | None = None
+) -> Verification:
     """`verify` for a program on its own example inputs, as `export` calls it.
 
     Args:
         program: What was exported.
+        config: How it is verified; None: as `verify` does by default.
         subject: What the program is called in the report; None: the path that it was saved to.
-        **options: `samples`, `seed`, `rtol`, `atol` and `inputs` of `verify`, and `complete` of `Options`.
     """
+    from opbridge.request import VerificationConfig
     from opbridge.verification import dispatch
-    from opbridge.verification.options import Options
 
-    return dispatch.verify_program(program, None, None, None, Options(**options), subject)
+    return dispatch.verify_program(program, None, None, None, config or VerificationConfig(), subject)

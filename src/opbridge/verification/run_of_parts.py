@@ -17,6 +17,7 @@ from opbridge.base.wording import counted
 from opbridge.errors import UsageError
 from opbridge.graph.precision import coarsest
 from opbridge.graph.values import as_tensor
+from opbridge.request.verification_config import VerificationConfig
 from opbridge.runtimes.child import ProcessEnded
 from opbridge.verification.compare import compare
 from opbridge.verification.eager import Eager, explain
@@ -24,7 +25,6 @@ from opbridge.verification.fresh_inputs import fresh_inputs
 from opbridge.verification.given_inputs import input_sets
 from opbridge.verification.judge import Judge
 from opbridge.verification.model_outputs import ModelOutputs
-from opbridge.verification.options import Options
 from opbridge.verification.part_calls import PartCall, PartCalls, PartFailure
 from opbridge.verification.random_outputs import RandomOutputs
 from opbridge.verification.report import Run, Verification
@@ -67,7 +67,7 @@ class RunOfParts:
         calls: Mapping[str, PartCall],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        options: Options,
+        options: VerificationConfig,
     ) -> None:
         """Args:
         name: What the pipeline is called in messages.

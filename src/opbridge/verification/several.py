@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opbridge.errors import ModelFileError, UsageError
+from opbridge.errors import ModelFileError
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.verification import dispatch
 from opbridge.verification.report import LOADING, Run, Verification
@@ -17,9 +15,9 @@ from opbridge.verification.runtime_failure import RuntimeFailure
 from opbridge.verification.verifier import runtime_label
 
 if TYPE_CHECKING:
-    from opbridge.verification.options import Options
+    from opbridge.request.verification_request import VerificationRequest
 
-__all__ = ["Verifications", "checked", "verify_in_each"]
+__all__ = ["Verifications", "verify_in_each"]
 
 _HEADINGS = ("runtime", "loads", "runs", "absolute", "relative", "verdict")
 
@@ -90,48 +88,23 @@ def _row(found: Verification) -> tuple[str, ...]:
     return found.runtime, "no" if refused else "yes", str(len(compared)), absolute, relative, verdict
 
 
-def checked(runtimes: Sequence[str]) -> list[str]:
-    """The names of runtimes, each once.
-
-    Raises:
-        UsageError: They are none.
-    """
-    names = list(dict.fromkeys(runtimes))
-    if not names or not all(isinstance(each, str) for each in names):
-        raise UsageError(
-            f"runtime={runtimes!r} contains no runtime. Expected names such as runtime=['onnxruntime', 'openvino']."
-        )
-    return names
-
-
-def verify_in_each(
-    path_or_program: Any,
-    model: Any,
-    args: Any,
-    kwargs: Mapping[str, Any] | None,
-    dynamic_shapes: Any,
-    chosen: Sequence[Options],
-) -> Verifications:
+def verify_in_each(request: VerificationRequest) -> Verifications:
     """`opbridge.verify` for several runtimes.
 
     Raises:
         ModelFileError: The file is missing or cannot be read.
         UsageError: As for one runtime.
     """
-    is_file = isinstance(path_or_program, (str, os.PathLike))
-    if is_file:
-        checked_model(path_or_program)
+    if request.is_file:
+        checked_model(request.subject)
     found = []
-    for options in chosen:
+    for config in request.configs:
         start = time.perf_counter()
         try:
-            if is_file:
-                found.append(dispatch.verify_file(path_or_program, model, args, kwargs, dynamic_shapes, options))
-            else:
-                found.append(dispatch.verify_program(path_or_program, model, args, kwargs, options))
+            found.append(dispatch.verify_in(request, config))
         except ModelFileError as error:
             run = Run("example", LOADING, failure=RuntimeFailure(str(error)))
-            name = str(Path(path_or_program))
+            name = str(Path(request.subject))
             seconds = time.perf_counter() - start
-            found.append(Verification(name, runtime_label(options.runtime), (run,), seconds=seconds))
+            found.append(Verification(name, runtime_label(config.runtime), (run,), seconds=seconds))
     return Verifications(tuple(found))

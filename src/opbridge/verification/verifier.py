@@ -16,6 +16,7 @@ from opbridge.capture import capture as capture_model
 from opbridge.capture.device_errors import device_advice
 from opbridge.errors import CaptureError, UsageError
 from opbridge.model_support import caches
+from opbridge.request.verification_config import VerificationConfig
 from opbridge.runtimes import known
 from opbridge.runtimes.child import ProcessEnded
 from opbridge.verification import exchange, small_differences
@@ -34,7 +35,6 @@ from opbridge.verification.invented import Example, Invention, Results
 from opbridge.verification.inventions import Inventions
 from opbridge.verification.judge import Judge, is_suspicious
 from opbridge.verification.model_outputs import ModelOutputs
-from opbridge.verification.options import Options
 from opbridge.verification.other_lines import computes_otherwise
 from opbridge.verification.random_outputs import RandomOutputs
 from opbridge.verification.replay import Replay, has_nodes_of_operators, replay
@@ -80,7 +80,7 @@ class Verifier:
         kwargs: dict[str, Any],
         capture: Capture | None,
         own_weights: bool,
-        options: Options,
+        options: VerificationConfig,
         deciding: Capture | None = None,
     ) -> None:
         """Matches the example inputs with the file.

@@ -8,6 +8,7 @@ from helpers.captures import assert_same, operators
 from torch import nn
 
 from opbridge.capture import capture
+from opbridge.capture.config import CaptureConfig
 from opbridge.errors import CaptureError
 
 _READING = ("aten.item.default", "aten._local_scalar_dense.default")
@@ -67,13 +68,13 @@ _UNKNOWN = {
 @pytest.mark.parametrize("name", _UNKNOWN)
 def test_is_decided_by_data(name):
     try:
-        taken = capture(_Model(_UNKNOWN[name]), _X, thorough=False)
+        taken = capture(_Model(_UNKNOWN[name]), _X, config=CaptureConfig("auto"))
     except CaptureError:
         return
     assert any(each in _READING for each in operators(taken))
 
 
 def test_a_branch_on_an_input_is_no_constant():
-    taken = capture(lambda x: x if x.sum() > 0 else -x, _X, thorough=False)
+    taken = capture(lambda x: x if x.sum() > 0 else -x, _X, config=CaptureConfig("auto"))
     (decision,) = taken.decisions
     assert decision.condition == "x.sum() > 0"

@@ -9,6 +9,7 @@ from helpers.matching import assert_matches
 from torch.nn import functional
 
 from opbridge.capture import capture
+from opbridge.capture.config import CaptureConfig
 from opbridge.errors import CaptureError
 
 
@@ -96,7 +97,7 @@ def test_a_tensor_of_an_earlier_run_is_refused():
 
     capture(model, X)
     with pytest.raises(CaptureError):
-        capture(model, X, thorough=False)
+        capture(model, X, config=CaptureConfig("auto"))
 
 
 def test_where_a_part_begins_in_memory_is_no_number_of_the_model():

@@ -9,6 +9,7 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from opbridge.capture import capture
+from opbridge.capture.config import CaptureConfig
 from opbridge.errors import OpbridgeError
 
 
@@ -120,7 +121,7 @@ _FAILING = {
 def test_torch_is_as_before_a_capture_that_fails(name):
     before = _state()
     with pytest.raises(OpbridgeError):
-        capture(_FAILING[name], torch.ones(3, 3), thorough=False)
+        capture(_FAILING[name], torch.ones(3, 3), config=CaptureConfig("auto"))
     assert _state() == before
 
 
@@ -158,7 +159,7 @@ def test_the_model_is_as_before(fails, gradient):
     attributes = set(vars(model))
     if fails:
         with pytest.raises(OpbridgeError, match="stopped here"):
-            capture(model, torch.ones(2, 3), thorough=False)
+            capture(model, torch.ones(2, 3), config=CaptureConfig("auto"))
     else:
         capture(model, torch.ones(2, 3))
     now = {**dict(model.named_parameters()), **dict(model.named_buffers()), "plain": model.plain}

@@ -17,9 +17,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opbridge.base.wording import listed
-from opbridge.capture.dynamic_shapes import asked_dimensions, resolve
-from opbridge.capture.model_inputs import distinct, example_inputs
-from opbridge.capture.model_module import as_module
+from opbridge.capture.dynamic_shapes import asked_dimensions
+from opbridge.capture.resolved_call import resolved_call
 from opbridge.coverage import building, words
 from opbridge.coverage.models.catalogue import entries_of
 from opbridge.coverage.models.entries import Case, Inputs
@@ -27,9 +26,9 @@ from opbridge.coverage.models.exporting import EXPORTERS, Exported, Stages
 from opbridge.coverage.models.tasks import ModelSettings, ModelTask, ModelVerdict
 from opbridge.errors import MissingOperators, OpbridgeError, TranslationFault, UsageError
 from opbridge.model_support import caches
+from opbridge.request.verification_config import VerificationConfig
 from opbridge.verification.correspondence import Correspondence
 from opbridge.verification.eager import Eager, explain
-from opbridge.verification.options import Options
 from opbridge.verification.verifier import Verifier
 
 __all__ = ["tried"]
@@ -189,20 +188,19 @@ def _exported(settings: ModelSettings, case: Case, shapes: Any, path: Path, verd
 
 def _check_contract(case: Case, shapes: Any, exported: Exported, session: Any) -> None:
     """Each dimension that was asked to be dynamic has to be so in the file."""
-    args, kwargs = distinct(*caches.of_all_tokens(example_inputs(case.example.args, case.example.kwargs)))
+    call = resolved_call(case.model, case.example.args, case.example.kwargs, shapes)
     try:
-        matching = Correspondence("the file", session, case.model, args, kwargs, exported.capture)
+        matching = Correspondence("the file", session, case.model, call.args, call.kwargs, exported.capture)
     except UsageError as error:
         raise _Stop("wrong", str(error), "inputs") from None
     if matching.fixed:
         names = [name for name, at in zip(matching.names, matching.positions, strict=True) if at in matching.fixed]
         message = f"the file is valid only for the example's values of {listed(names, 6)}"
         raise _Stop("refused", message, "fixed values")
-    asked = resolve(as_module(case.model, args, kwargs), args, kwargs, shapes)
     given = dict(zip(matching.positions, session.get_inputs(), strict=True))
     fixed = [
         f"{each.place} == {size}"
-        for each in asked_dimensions(asked, pytree.tree_leaves((args, kwargs)))
+        for each in asked_dimensions(call.shapes, pytree.tree_leaves((call.args, call.kwargs)))
         if each.leaf in given and isinstance(size := given[each.leaf].shape[each.axis], int) and not each.is_automatic
     ]
     if fixed:
@@ -217,14 +215,14 @@ def _compare(case: Case, others: Any, exported: Exported, session: Any) -> None:
     own dimensions say which sizes may vary.
     """
     given = [(each.args, dict(each.kwargs)) if each.kwargs else each.args for each in others or ()] or None
-    options = [Options(inputs=given)]
+    options = [VerificationConfig(inputs=given)]
     if exported.capture is None and given is not None:
-        options.append(Options())
+        options.append(VerificationConfig())
     for each in options:
         _compare_with(each, case, exported, session)
 
 
-def _compare_with(options: Options, case: Case, exported: Exported, session: Any) -> None:
+def _compare_with(options: VerificationConfig, case: Case, exported: Exported, session: Any) -> None:
     verifier = Verifier(
         "the file",
         session,

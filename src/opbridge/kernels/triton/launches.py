@@ -21,6 +21,7 @@ __all__ = [
     "bound",
     "compiling_with",
     "default_architectures",
+    "launch_settings",
     "settings",
 ]
 
@@ -35,7 +36,7 @@ class Settings:
     """How the kernels of a model are compiled.
 
     Attributes:
-        architectures: The CUDA architectures, such as "sm_90".
+        architectures: The CUDA architectures, such as "sm_90"; in what a user asks for, none: the default ones.
         autotune: By the name of a kernel with @triton.autotune, the number of the configuration that is taken.
     """
 
@@ -51,13 +52,25 @@ def settings() -> Settings:
     return _settings
 
 
+def launch_settings(architectures: str | Sequence[str] = (), autotune: Mapping[str, int] | None = None) -> Settings:
+    """How a user asks for kernels to be compiled; without architectures, they are those of `default_architectures`.
+
+    Raises:
+        UsageError: The name of an architecture is that of none.
+    """
+    given = [architectures] if isinstance(architectures, str) else architectures
+    wrong = next((each for each in given if not _ARCHITECTURE.fullmatch(str(each))), None)
+    if wrong is not None:
+        raise UsageError(f"Unknown architecture '{wrong}'. Name CUDA architectures as in sm_80 or sm_90.")
+    return Settings(tuple(dict.fromkeys(given)), dict(autotune or {}))
+
+
 @contextmanager
-def compiling_with(architectures: Sequence[str] = (), autotune: Mapping[str, int] | None = None) -> Iterator[None]:
-    """Within this context, kernels are compiled so; what is not given is as by default."""
+def compiling_with(asked: Settings) -> Iterator[None]:
+    """Within this context, kernels are compiled so."""
     global _settings
     kept = _settings
-    given = [architectures] if isinstance(architectures, str) else architectures
-    _settings = Settings(tuple(checked_architectures(given)) or default_architectures(), dict(autotune or {}))
+    _settings = asked if asked.architectures else Settings(default_architectures(), asked.autotune)
     try:
         yield
     finally:
@@ -70,18 +83,6 @@ def default_architectures() -> tuple[str, ...]:
         return DEFAULT_ARCHITECTURES
     own = "sm_{}{}".format(*torch.cuda.get_device_capability())
     return tuple(dict.fromkeys((own, *DEFAULT_ARCHITECTURES)))
-
-
-def checked_architectures(architectures: Sequence[str]) -> list[str]:
-    """Names of architectures.
-
-    Raises:
-        UsageError: One is the name of none.
-    """
-    wrong = next((each for each in architectures if not _ARCHITECTURE.fullmatch(str(each))), None)
-    if wrong is not None:
-        raise UsageError(f"Unknown architecture '{wrong}'. Name CUDA architectures as in sm_80 or sm_90.")
-    return list(dict.fromkeys(architectures))
 
 
 @dataclass(frozen=True)

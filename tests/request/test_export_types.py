@@ -7,7 +7,8 @@ import torch
 
 import opbridge
 from opbridge.base.routes import ALLOWED_BY_DEFAULT, ROUTES
-from opbridge.symbolics.export_types import MODES, chosen
+from opbridge.plan.permitted_routes import PermittedRoutes
+from opbridge.request.export_types import MODES, permitted_routes
 
 Types = torch.onnx.OperatorExportTypes
 
@@ -45,13 +46,13 @@ def test_what_each_mode_does(mode, routes):
     plan = opbridge.check(Model(), ARGS, operator_export_type=mode)
     assert {row.operator: row.route for row in plan.rows} == routes
     # There is one mechanism: what the mode stands for gives the same plan.
-    same = opbridge.check(Model(), ARGS, allow=MODES[mode].allow, routes=MODES[mode].routes)
+    same = opbridge.check(Model(), ARGS, allow=MODES[mode].allow, routes=MODES[mode].pinned)
     assert [(row.route, row.how) for row in same.rows] == [(row.route, row.how) for row in plan.rows]
 
 
 def test_every_mode_of_torch_is_known_by_name_and_by_enum():
     for name, value in Types.__members__.items():
-        assert chosen(value, ALLOWED_BY_DEFAULT, None) == chosen(name, ALLOWED_BY_DEFAULT, {})
+        assert permitted_routes(value, ALLOWED_BY_DEFAULT, None) == permitted_routes(name, ALLOWED_BY_DEFAULT, {})
     plan = opbridge.check(Model(), ARGS, operator_export_type=Types.ONNX_ATEN_FALLBACK)
     assert plan.rows[-1].route == "aten"
 
@@ -60,12 +61,14 @@ def test_modes_are_made_of_routes_that_exist():
     assert list(MODES) == ["ONNX", "ONNX_ATEN", "ONNX_ATEN_FALLBACK", "ONNX_FALLTHROUGH", "RAW"]
     assert MODES["ONNX"].allow == ALLOWED_BY_DEFAULT
     for mode in MODES.values():
-        assert {*mode.allow, *mode.routes.values()} <= set(ROUTES)
+        assert {*mode.allow, *mode.pinned.values()} <= set(ROUTES)
 
 
 def test_without_a_mode_allow_and_routes_say_it():
-    assert chosen(None, ["standard"], {"aten::relu": "aten"}) == (("standard",), {"aten::relu": "aten"})
-    assert chosen(None, ALLOWED_BY_DEFAULT, None) == (ALLOWED_BY_DEFAULT, {})
+    assert permitted_routes(None, ["standard"], {"aten::relu": "aten"}) == PermittedRoutes(
+        ("standard",), {"aten::relu": "aten"}
+    )
+    assert permitted_routes(None, ALLOWED_BY_DEFAULT, None) == PermittedRoutes()
 
 
 @pytest.mark.parametrize("wrong", ["ONXX", "onnx", 3, object()])

@@ -11,12 +11,12 @@ from opbridge.errors import UsageError
 from opbridge.runtimes import known
 from opbridge.runtimes.limits import Limits
 
-__all__ = ["Options"]
+__all__ = ["VerificationConfig"]
 
 
 @dataclass(frozen=True)
-class Options:
-    """The options of `opbridge.verify`.
+class VerificationConfig:
+    """How a verification is made: the options of `opbridge.verify`.
 
     Attributes:
         samples: How many runs on fresh inputs are made.

@@ -19,42 +19,28 @@ Scan. A pattern has no effect on operators that its route cannot represent. On t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from opbridge.base.routes import ALLOWED_BY_DEFAULT as _DEFAULT
 from opbridge.errors import UsageError
+from opbridge.plan.permitted_routes import PermittedRoutes
 
-__all__ = ["MODES", "Mode", "chosen"]
-
-_DEFAULT = ("standard", "function", "kernel")
-
-
-@dataclass(frozen=True)
-class Mode:
-    """The routes of a mode.
-
-    Attributes:
-        allow: The allowed routes.
-        routes: Operators pinned to a route, by name or pattern.
-    """
-
-    allow: tuple[str, ...] = _DEFAULT
-    routes: Mapping[str, str] = field(default_factory=dict)
+__all__ = ["MODES", "permitted_routes"]
 
 
 MODES = {
-    "ONNX": Mode(),
-    "ONNX_ATEN": Mode(routes={"aten::*": "aten"}),
-    "ONNX_ATEN_FALLBACK": Mode((*_DEFAULT, "aten")),
-    "ONNX_FALLTHROUGH": Mode((*_DEFAULT, "fallthrough")),
-    "RAW": Mode((*_DEFAULT, "fallthrough"), {"*": "fallthrough"}),
+    "ONNX": PermittedRoutes(),
+    "ONNX_ATEN": PermittedRoutes(pinned={"aten::*": "aten"}),
+    "ONNX_ATEN_FALLBACK": PermittedRoutes((*_DEFAULT, "aten")),
+    "ONNX_FALLTHROUGH": PermittedRoutes((*_DEFAULT, "fallthrough")),
+    "RAW": PermittedRoutes((*_DEFAULT, "fallthrough"), {"*": "fallthrough"}),
 }
 
 
-def chosen(
+def permitted_routes(
     operator_export_type: Any, allow: Sequence[str], routes: Mapping[str, str] | None
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The permitted routes and pinned operators of an export.
+) -> PermittedRoutes:
+    """The routes that operators may take in an export.
 
     Args:
         operator_export_type: A mode by name or as `torch.onnx.OperatorExportTypes`; None: `allow` and `routes` decide.
@@ -62,13 +48,14 @@ def chosen(
         routes: Operators pinned to a route.
 
     Raises:
-        UsageError: There is no such mode, or it is given together with `allow` or `routes`; or `allow` is a string.
+        UsageError: There is no such mode, or it is given together with `allow` or `routes`; or `allow` is a string, or
+            names a route that does not exist.
     """
     if isinstance(allow, str):
         every = tuple(dict.fromkeys((*_DEFAULT, allow)))
         raise UsageError(f"allow={allow!r} is a string. Give a tuple of all allowed routes: allow={every}.")
     if operator_export_type is None:
-        return tuple(allow), dict(routes or {})
+        return PermittedRoutes(tuple(allow), dict(routes or {}))
     name = operator_export_type if isinstance(operator_export_type, str) else getattr(operator_export_type, "name", "")
     mode = MODES.get(name)
     if mode is None:
@@ -81,7 +68,7 @@ def chosen(
             text for text, there in (("allow=", tuple(allow) != _DEFAULT), ("routes=", bool(routes))) if there
         )
         raise UsageError(
-            f"operator_export_type={name} stands for allow={mode.allow} with routes={dict(mode.routes)}, which "
+            f"operator_export_type={name} stands for allow={mode.allow} with routes={dict(mode.pinned)}, which "
             f"conflicts with {given}. Give one or the other."
         )
-    return mode.allow, dict(mode.routes)
+    return mode
