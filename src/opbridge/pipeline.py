@@ -44,6 +44,7 @@ from opbridge.errors import (
 )
 from opbridge.fit.kernels_needed import unmatched_patterns
 from opbridge.fit.target import Target, find_target
+from opbridge.fit.widening import is_refused, takes
 from opbridge.kernels.triton.launches import compiling_with
 from opbridge.onnx import reading
 from opbridge.plan.data import Plan
@@ -73,9 +74,6 @@ if TYPE_CHECKING:
     from opbridge.verification import Verification
 
 __all__ = ["Progress", "check", "export"]
-
-_OF_TYPES = frozenset({"no-kernel", "unsupported-type"})
-"""The rules that find nodes that a target takes in other types."""
 
 
 class Stage(Protocol):
@@ -330,7 +328,11 @@ def export(
         )
         program.architectures = tuple(architectures)
         if precision is not None:
-            _narrow(program, precision, place, stages, fitted.limits, external_data=external_data, verify=verify)
+            limits = fitted.limits
+            newest = opset_version or (None if limits is None or limits.opsets is None else limits.opsets.newest)
+            _narrow(
+                program, precision, place, stages, limits, newest=newest, external_data=external_data, verify=verify
+            )
         if path is not None:
             program.save_libraries(path)
         return program
@@ -343,6 +345,7 @@ def _narrow(
     reporter: Progress,
     limits: Limits | None,
     *,
+    newest: int | None,
     external_data: bool | None,
     verify: bool,
 ) -> None:
@@ -354,11 +357,12 @@ def _narrow(
         f: The file to write, by its path or open.
         reporter: Receives the stage.
         limits: What the model is to run on, where that is not ONNX Runtime.
+        newest: The newest opset that the model may be raised to; None: any that ONNX Runtime loads.
         external_data: As for `export`.
         verify: Whether both are compared.
 
     Raises:
-        PrecisionError: The outputs exceed the tolerance.
+        PrecisionError: The outputs exceed the tolerance, or the target has no such precision.
         TargetError: The target does not take the cast model.
     """
     from opbridge.capture.model_inputs import leaf_arrays
@@ -366,6 +370,12 @@ def _narrow(
 
     path = f if isinstance(f, Path) else None
     name = "the model" if path is None else str(path)
+    dtype = find_format(precision).dtype
+    if limits is not None and not takes(limits, dtype):
+        raise PrecisionError(
+            f"{name} was not cast to {precision}: {limits} is not known to have kernels for it, and ONNX Runtime casts "
+            "none of its nodes there. Nothing was written. Use another precision or target."
+        )
     spent = Spent(program.timings, program.peaks)
     given = leaf_arrays(program.capture.args, program.capture.kwargs)
     fits = verify and len(given) == len(program.model.graph.inputs)
@@ -381,8 +391,7 @@ def _narrow(
             return None
         program.repairs = (*made, *changes)
         assert program.findings is not None
-        refused = (each for each in program.findings if each.severity == "error" and each.rule in _OF_TYPES)
-        return {each.node: each.message for each in refused}
+        return {each.node: each.message for each in program.findings if is_refused(each, limits, dtype)}
 
     def accept(result: Narrowed) -> None:
         program.narrowed, program.model = result, result.model
@@ -403,6 +412,7 @@ def _narrow(
                 external_data=external_data,
                 progress=stage.detail,
                 label=name,
+                newest=newest,
                 fit=fit,
                 accept=accept,
             )

@@ -25,17 +25,18 @@ from opbridge.base.wording import counted
 from opbridge.fit.target import Target
 from opbridge.onnx import wider_types
 from opbridge.onnx.wider_types import INTEGERS, Widened
+from opbridge.rules.findings import Finding
 from opbridge.rules.lint import look
 from opbridge.rules.looking import Looked
 from opbridge.targets import Target as Limits
 from opbridge.targets.facts import Narrow
 
-__all__ = ["note", "widen"]
+__all__ = ["is_refused", "note", "takes", "widen"]
 
 # The first output that the operator's schema declares as optional.
 _OPTIONAL_FROM = {"BatchNormalization": 1, "Dropout": 1, "LayerNormalization": 1, "MaxPool": 1, "Unique": 1}
 
-_OF_TYPES = frozenset({"unsupported-form", "unsupported-type"})
+_OF_TYPES = frozenset({"no-kernel", "unsupported-form", "unsupported-type"})
 """The rules that find nodes that a target may take in other types. A warning is not about all of its devices."""
 
 _OF_OPERATORS = frozenset({"missing-operator", "unsupported-attribute", "unsupported-revision"})
@@ -120,7 +121,7 @@ def _nothing(node: ir.Node) -> Collection[ir.DataType]:
 def _left_to(limits: Limits, model: ir.Model) -> Callable[[ir.Node], Collection[ir.DataType]]:
     """Which types of a node stay as they are in a model for a target, asked before any node is widened."""
     types, cast_by_it = _types_of(limits), _types_of(limits, cast=True)
-    lacking = functools.cache(lambda: _lacking(limits, model, bool(cast_by_it)))
+    lacking = functools.cache(lambda: _lacking(limits, model))
     return lambda node: cast_by_it if node in lacking() else types
 
 
@@ -131,13 +132,34 @@ def _types_of(limits: Limits, *, cast: bool = False) -> set[ir.DataType]:
     return types - {ir.DataType[name.upper()] for fact in facts for name in fact.with_kernels} if cast else types
 
 
-def _lacking(limits: Limits, model: ir.Model, is_provider: bool) -> set[ir.Node]:
-    """The nodes that a target does not take in their types; those that a provider leaves to the CPU are of them."""
+def takes(limits: Limits, dtype: ir.DataType) -> bool:
+    """Whether a model for a target may be computed in a type: what a provider lacks, ONNX Runtime has to cast.
+
+    Of targets other than ONNX Runtime's providers, what they refuse says it.
+    """
+    return not _types_of(limits, cast=True) or dtype in _types_of(limits)
+
+
+def is_refused(finding: Finding, limits: Limits, dtype: ir.DataType | None = None) -> bool:
+    """Whether a finding says that the target does not take a node in its type, or leaves it to the CPU without a Cast.
+
+    Args:
+        finding: What a rule found at the node.
+        limits: The target.
+        dtype: The type; None: one that the target does not cast by itself.
+    """
+    if finding.severity == "error":
+        return finding.rule in _OF_TYPES
+    cast_by_it = _types_of(limits, cast=True)  # of targets that are no providers, nothing is
+    return bool(cast_by_it) and dtype not in cast_by_it and finding.rule in _OF_TYPES | _OF_OPERATORS
+
+
+def _lacking(limits: Limits, model: ir.Model) -> set[ir.Node]:
+    """The nodes that a target does not take in their types."""
     lacking = set()
     copy = model.clone()
     nodes = dict(zip(copy.graph.all_nodes(), model.graph.all_nodes(), strict=True))
     for finding, node in look(Looked(copy), [limits], _OF_TYPES | _OF_OPERATORS):
-        refused = finding.severity == "error" and finding.rule in _OF_TYPES
-        if node in nodes and (refused or (is_provider and finding.severity == "warning")):
+        if node in nodes and is_refused(finding, limits):
             lacking.add(nodes[node])
     return lacking

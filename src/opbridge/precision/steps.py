@@ -67,8 +67,10 @@ class Work:
         tolerance: float,
         said: Callable[[str], None],
         fit: Fit,
+        newest: int | None = None,
     ) -> None:
         self._content, self._label, self._to, self._said, self._fit = content, label, to, said, fit
+        self._newest = newest
         self.tolerance = tolerance
         self._expected = Expected(note="The comparison was disabled.")
         self._measured: Measured | None = None
@@ -86,7 +88,7 @@ class Work:
         loaded = reading.load(self._content)
         damage.refuse(loaded, self._label)
         self._size = serialize(loaded).size()
-        found: Prepared = prepared(loaded, self._label, self._to)
+        found: Prepared = prepared(loaded, self._label, self._to, self._newest)
         self.model, self._opsets, self._floats, self._calls = found.model, found.opsets, found.floats, found.calls
         self._weights = found.weights
         self._drawn = drawn_outputs(self.model)
