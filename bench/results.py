@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import gc
 import importlib.metadata
 import itertools
@@ -108,8 +109,9 @@ def merged(before: Sequence[Sequence[str]], now: Sequence[Sequence[str]]) -> lis
     return list(rows.values())
 
 
+@functools.cache
 def commit() -> str:
-    """The commit that is checked out here, in seven digits."""
+    """The commit that was checked out here when it was first asked for, in seven digits."""
     done = subprocess.run(
         ["git", "rev-parse", "--short=7", "HEAD"], cwd=RESULTS.parent, check=True, capture_output=True, text=True
     )
