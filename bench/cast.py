@@ -249,9 +249,8 @@ def write(rows: list[list[str]]) -> None:
         f"{said}. `float32` counts the nodes with outputs of float32; errors above 1e-2 are bold. A row is of the "
         "commit that it names, as far as opbridge goes; the command above is the last one. Weights are random, "
         "which is not what trained models have: some values are too small for float16. Heads that are initialized "
-        f"with zeros are drawn, but not in the {_EARLIER} row of a vision transformer, whose outputs are 0. opbridge "
-        "leaves outputs in float32 that float16 represents poorly; the other tools were called with their defaults, "
-        "which cast them."
+        "with zeros are drawn. opbridge leaves outputs in float32 that float16 represents poorly; the other tools were "
+        "called with their defaults, which cast them."
     )
     write_section("cast", "Models in float16", f"{told}\n\n{table(_HEADER, every)}")
 
@@ -270,7 +269,9 @@ def exported(name: str, target: Path) -> None:
     kwargs: dict[str, Any] = {}
     if name in IMAGES:
         model = torchvision.models.get_model(
-            name, weights=None, **({"weights_backbone": None} if "_resnet50" in name or "lraspp" in name else {})
+            name,
+            weights=None,
+            **({"weights_backbone": None} if name.startswith(("deeplabv3", "fcn", "lraspp")) else {}),
         ).eval()
         size = 299 if name == "inception_v3" else 224
         args: tuple[Any, ...] = (torch.randn(1, 3, size, size),)
