@@ -6,7 +6,11 @@ output, with every value of float16 rounded to it, on random inputs; accurate ar
 
     python bench/cast.py                         # models and reported graphs: two tables in RESULTS.md
     python bench/cast.py --only reported         # the graphs alone
-    python bench/cast.py --models resnet50 BERT  # some models; nothing is written
+    python bench/cast.py --models resnet50 BERT  # some models, whose rows are put into the table
+    python bench/cast.py --only models --missing # those that have no row of this commit's files yet
+    python bench/cast.py --tools opbridge        # one tool; the cells of the others stay as they are
+
+The table is written after each model, so that a run that ends early can be continued with --missing.
 
 onnxconverter-common is no dependency: `pip install onnxconverter-common`, or its columns say that it is missing.
 """
@@ -33,7 +37,7 @@ import onnx_ir as ir
 import torch
 import torchvision
 from cast_reported import REPORTED
-from results import table, write_section
+from results import commit, merged, rows_of, table, write_section
 
 import opbridge
 from opbridge.conversion.converting import without_weights
@@ -147,7 +151,11 @@ MIXED = {**TOOLS, "auto_mixed_precision": by_mixed_precision}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", choices=["models", "reported"], help="one of the two tables (both)")
-    parser.add_argument("--models", nargs="*", help="these models; nothing is written")
+    parser.add_argument("--models", nargs="*", help="these models (all)")
+    parser.add_argument(
+        "--missing", action="store_true", help="only models whose row is of no commit, or that have none"
+    )
+    parser.add_argument("--tools", nargs="*", choices=list(TOOLS), default=list(TOOLS), help="these tools (all)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no further model after this time")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -155,7 +163,11 @@ def main() -> None:
     if options.only != "models" and not options.models:
         reported()
     if options.only != "reported":
-        of_models(options.models or NAMES, options.seconds, written=not options.models)
+        names = list(options.models or NAMES)
+        if options.missing:
+            have = {row[0] for row in earlier() if row[-1] != _EARLIER}
+            names = [each for each in names if each not in have]
+        of_models(names, options.tools, options.seconds)
 
 
 def reported() -> None:
@@ -191,14 +203,26 @@ def _outcome(found: Judged) -> str:
     return "right" if found.accurate else "wrong"
 
 
-def of_models(names: Any, seconds: float, written: bool) -> None:
+_EARLIER = "earlier"
+_COLUMNS = [
+    f"{tool}: valid" if not at else text for tool in TOOLS for at, text in enumerate(("", "error", "float32", "size"))
+]
+_HEADER = ["model", *_COLUMNS, "commit"]
+
+
+def earlier() -> list[list[str]]:
+    """The rows of earlier runs."""
+    return [[*row, *[_EARLIER] * (len(_HEADER) - len(row))] for row in rows_of("cast", "model")]
+
+
+def of_models(names: list[str], tools: list[str], seconds: float) -> None:
     """The table of models, of those that are begun within some seconds."""
-    rows, begin = [], time.perf_counter()
-    totals = {name: [0, 0] for name in TOOLS}
+    begin = time.perf_counter()
     for at_model, name in enumerate(names):
         if time.perf_counter() - begin > seconds:
             print("not reached:", ", ".join(names[at_model:]))
             break
+        have = {row[0]: row for row in earlier()}
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / "model.onnx"
             try:
@@ -208,29 +232,35 @@ def of_models(names: Any, seconds: float, written: bool) -> None:
                 continue
             cells = []
             for at, (tool, cast) in enumerate(TOOLS.items()):
+                if tool not in tools:
+                    cells += have[name][1 + 4 * at : 5 + 4 * at] if name in have else [""] * 4
+                    continue
                 found = judged(cast, source, Path(folder) / f"{at}.onnx")
-                totals[tool][0] += found.valid
-                totals[tool][1] += found.accurate
                 print(name, tool, found, flush=True)
                 cells += found.cells()
-        rows.append([name, *cells])
-    said = "; ".join(
-        f"{tool}: {valid} of {len(rows)} valid, {accurate} accurate" for tool, (valid, accurate) in totals.items()
-    )
-    print(said)
-    columns = [
-        f"{tool}: valid" if not at else text
-        for tool in TOOLS
-        for at, text in enumerate(("", "error", "float32", "size"))
-    ]
+        write([[name, *cells, commit()]])
+
+
+def write(rows: list[list[str]]) -> None:
+    """Puts rows into the table, beside those of earlier runs."""
+    every = merged(earlier(), rows)
+    said = "; ".join(_total(tool, [row[1 + 4 * at : 5 + 4 * at] for row in every]) for at, tool in enumerate(TOOLS))
     told = (
-        f"{said}. `float32` counts the nodes with outputs of float32; errors above 1e-2 are bold. Weights are random, "
+        f"{said}. `float32` counts the nodes with outputs of float32; errors above 1e-2 are bold. A row is of the "
+        "commit that it names, as far as opbridge goes; the command above is the last one. Weights are random, "
         "which is not what trained models have: some values are too small for float16. Heads that are initialized "
-        "with zeros are drawn."
+        "with zeros are drawn. opbridge leaves outputs in float32 that float16 represents poorly; the other tools were "
+        "called with their defaults, which cast them."
     )
-    body = f"{told}\n\n" + table(["model", *columns], rows)
-    if written:
-        write_section("cast", "Models in float16", body)
+    write_section("cast", "Models in float16", f"{told}\n\n{table(_HEADER, every)}")
+
+
+def _total(tool: str, cells: list[list[str]]) -> str:
+    """How many files of a tool are valid and accurate."""
+    tried = [each for each in cells if each[0]]
+    valid = sum(each[0] == "yes" for each in tried)
+    accurate = sum(each[0] == "yes" and not each[1].startswith(("**", "does not")) for each in tried)
+    return f"{tool}: {valid} of {len(tried)} valid, {accurate} accurate"
 
 
 def exported(name: str, target: Path) -> None:
@@ -239,7 +269,9 @@ def exported(name: str, target: Path) -> None:
     kwargs: dict[str, Any] = {}
     if name in IMAGES:
         model = torchvision.models.get_model(
-            name, weights=None, **({"weights_backbone": None} if "_resnet50" in name or "lraspp" in name else {})
+            name,
+            weights=None,
+            **({"weights_backbone": None} if name.startswith(("deeplabv3", "fcn", "lraspp")) else {}),
         ).eval()
         size = 299 if name == "inception_v3" else 224
         args: tuple[Any, ...] = (torch.randn(1, 3, size, size),)

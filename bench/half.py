@@ -7,8 +7,12 @@ Latency: on the CPU, where ONNX Runtime computes most of float16 in float32, bes
 exporter; both sessions in one process, in turns, after a warm-up; medians. Both sessions are made by opbridge.session,
 as a plain one may end the process on the other exporter's file (MatmulTransposeFusion).
 
-    python bench/half.py                   # everything
-    python bench/half.py --quick           # two models, nothing written
+    python bench/half.py                             # everything
+    python bench/half.py --models vgg11 --seconds 600  # some, for ten minutes; their rows are put into the tables
+    python bench/half.py --missing                   # those that have no row yet, the smallest first
+    python bench/half.py --quick                     # two models, nothing written
+
+The section is written after each model, so that a run that ends early can be continued with --missing.
 """
 
 from __future__ import annotations
@@ -21,14 +25,17 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import models
 import numpy
 import onnx_ir as ir
 import torch
-from results import interleaved, median, table, write_section
+from results import commit, interleaved, median, merged, rows_of, table, write_section
+from torch.utils._pytree import tree_map_only
 
 import opbridge
+from opbridge.coverage.models.catalogue import entries_of
 
 NAMES = (
     *models.NAMES,
@@ -37,45 +44,92 @@ NAMES = (
     *("swin_v2_t", "maxvit_t", "resnext50_32x4d", "wide_resnet50_2", "fcn_resnet50", "deeplabv3_resnet50"),
     *("lraspp_mobilenet_v3_large", "r3d_18", "mvit_v2_s", "BERT", "Llama"),
 )
+LARGEST = 30
+"""So many of the models of `opbridge models torchvision` are tried besides: those with the most parameters."""
+
 TIMED = (*models.NAMES, "mobilenet_v3_large", "efficientnet_b0", "BERT", "Llama")
 TARGETS = {torch.float16: None, torch.bfloat16: "tensorrt:10.15"}
 _VIDEO = ("r3d_18", "mvit_v2_s")
 _SEGMENTATION = ("fcn_resnet50", "deeplabv3_resnet50", "lraspp_mobilenet_v3_large")
 
 
+_MODEL = "model"
+_HEADER = [_MODEL, *("float16: nodes", "Casts added, of the model", "verified"), "bfloat16: nodes"]
+_HEADER += ["Casts added, of the model", "verified", "commit"]
+_TIMES = "float16, one run on the CPU, ms"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="two models; nothing is written")
     parser.add_argument("--runs", type=int, default=20, help="timed runs of each (20)")
-    parser.add_argument("--models", nargs="*", default=list(NAMES))
+    parser.add_argument("--models", nargs="*", help="these models (all)")
+    parser.add_argument("--missing", action="store_true", help="only models without a row, the smallest first")
+    parser.add_argument("--only", choices=["casts", "times"], help="one of the two tables (both)")
+    parser.add_argument("--timed", nargs="*", default=list(TIMED), help="models to time, if they are tried")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no further model after this time")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    names = ("resnet50", "vit_b_16") if options.quick else options.models
-    begin = time.perf_counter()
-    rows = [casts(name) for name in names if time.perf_counter() - begin < options.seconds]
-    timed = [latencies(name, options.runs) for name in TIMED if name in names]
-    header = ["model", "float16: nodes", "Casts added, of the model", "verified"]
-    first = table([*header, "bfloat16: nodes", "Casts added, of the model", "verified"], rows)
-    second = table(["float16, one run on the CPU, ms", "torch.onnx", "opbridge", "opbridge / torch.onnx"], timed)
-    if options.quick:
-        print(f"\n{first}\n\n{second}")
-        return
+    names = ["resnet50", "vit_b_16"] if options.quick else options.models or [*NAMES, *largest()]
+    if options.missing:
+        have = {row[0] for row in rows_of("half", _MODEL)}
+        names = sorted((each for each in dict.fromkeys(names) if each not in have), key=parameters)
+    begin, rows, timed = time.perf_counter(), [], []
+    for at, name in enumerate(names):
+        if time.perf_counter() - begin > options.seconds:
+            print("not reached:", ", ".join(names[at:]))
+            break
+        if options.only != "times":
+            rows.append(casts(name))
+        if options.only != "casts" and name in options.timed:
+            timed.append(latencies(name, options.runs))
+        if not options.quick:
+            write(rows, timed)
+
+
+def write(rows: list[list[str]], timed: list[list[str]]) -> None:
+    """Puts rows into the section, beside those of earlier runs."""
+    earlier = [[*row, *["earlier"] * (len(_HEADER) - len(row))] for row in rows_of("half", _MODEL)]
+    first = table(_HEADER, merged(earlier, rows))
+    second = table([_TIMES, "torch.onnx", "opbridge", "opbridge / torch.onnx"], merged(rows_of("half", _TIMES), timed))
     said = (
         'From `model.half()`, for ONNX Runtime, and `model.bfloat16()`, for TensorRT 10.15. "Casts added, of '
         'the model": the Casts between floating types in the file that the model does not have itself, and those that '
-        "it has."
+        f"it has. The models are those of the script's list, and the {LARGEST} of `opbridge models torchvision` for "
+        "whose weights torchvision states the most parameters; the latter have images as small as the sweep's. A row "
+        "is of the commit that it names; the command above is the last one. raft_small is left out, because PyTorch "
+        "itself does not run it in half precision."
     )
-    timing = (
-        f"Medians of {options.runs} runs, interleaved in one process after a warm-up; one image; one thread per core."
-    )
+    timing = "Medians of at least 10 runs, interleaved in one process after a warm-up; one image; one thread per core."
     write_section("half", "Half precision", f"{said}\n\n{first}\n\n{timing}\n\n{second}")
 
 
-def built(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
+def parameters(name: str) -> int:
+    """The parameters that torchvision states for the weights of a model; 0: it has none by this name."""
+    import torchvision
+
+    plain = name.removeprefix("detection/")
+    if plain not in torchvision.models.list_models():
+        return 0
+    weights = torchvision.models.get_model_weights(plain)
+    return max((int(each.meta["num_params"]) for each in weights), default=0)
+
+
+def largest() -> list[str]:
+    """The models with the most parameters of the sweep, the smallest of them first."""
+    names = [each for each in entries_of("torchvision") if not each.startswith("quantized")]
+    return sorted(names, key=parameters)[-LARGEST:]
+
+
+def built(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
     """A model and inputs, with all that is floating in a type. Heads that start at zero are drawn."""
-    if name in _VIDEO or name in _SEGMENTATION:
+    kwargs: dict[str, Any] = {}
+    if name not in NAMES:
+        torch.manual_seed(0)
+        case = entries_of("torchvision")[name].make()
+        model, args = case.model, case.example.args
+    elif name in _VIDEO or name in _SEGMENTATION:
         import torchvision
 
         torch.manual_seed(0)
@@ -89,14 +143,14 @@ def built(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, tuple[torch.T
             if name == "mvit_v2_s"
             else (1, 3, 8, 64, 64)
         )
-        args, kwargs = (torch.rand(size),), {}
+        args = (torch.rand(size),)
     else:
         model, args, kwargs, _ = models.build(name)
     for parameter in model.parameters():
         if parameter.ndim > 1 and not bool(parameter.any()):
             torch.nn.init.normal_(parameter, std=0.02)
-    model = model.to(dtype)
-    return model, tuple(each.to(dtype) for each in args), kwargs
+    args = tree_map_only(torch.Tensor, lambda each: each.to(dtype) if each.is_floating_point() else each, args)
+    return model.to(dtype), args, kwargs
 
 
 def casts(name: str) -> list[str]:
@@ -107,7 +161,8 @@ def casts(name: str) -> list[str]:
         try:
             program = opbridge.export(model, args, kwargs=kwargs, target=target)
         except opbridge.OpbridgeError as error:
-            row += ["-", "-", f"{type(error).__name__}: {str(error).partition(chr(10))[0][:60]}"]
+            said = " ".join(str(error).replace("|", "/").split())[:120]
+            row += ["-", "-", f"{type(error).__name__}: {said}"]
             continue
         found = [node for node in program.model.graph.all_nodes() if _is_between_floats(node)]
         own = sum(_is_own(node.metadata_props.get("opbridge.operator", "")) for node in found)
@@ -117,6 +172,8 @@ def casts(name: str) -> list[str]:
             f"{len(found) - own}, {own}",
             "yes" if ok else "no",
         ]
+        del program, model
+    row.append(commit())
     print(" | ".join(row), flush=True)
     return row
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import gc
 import importlib.metadata
+import itertools
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["interleaved", "table", "write_section"]
+__all__ = ["commit", "interleaved", "median", "merged", "rows_of", "table", "write_section"]
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 _PACKAGES = ("torch", "torchvision", "onnx", "onnxscript", "onnxruntime", "numpy")
@@ -77,6 +80,44 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def rows_of(name: str, first: str, path: Path = RESULTS) -> list[list[str]]:
+    """The rows of a table that a section has, from an earlier run.
+
+    Args:
+        name: The section's name.
+        first: The heading of the table's first column.
+        path: The file.
+    """
+    text = path.read_text() if path.exists() else ""
+    section = text.partition(f"<!-- {name}: begin -->")[2].partition(f"<!-- {name}: end -->")[0]
+    lines = iter(section.splitlines())
+    for line in lines:
+        if _cells(line)[:1] == [first]:
+            next(lines)
+            return [_cells(each) for each in itertools.takewhile(lambda line: line.startswith("|"), lines)]
+    return []
+
+
+def _cells(line: str) -> list[str]:
+    return [each.strip() for each in line.strip().removeprefix("|").removesuffix("|").split(" | ")]
+
+
+def merged(before: Sequence[Sequence[str]], now: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The rows of an earlier run with those of this one, which take the places of those with the same first cell."""
+    rows = {row[0]: list(row) for row in before}
+    rows.update({row[0]: list(row) for row in now})
+    return list(rows.values())
+
+
+@functools.cache
+def commit() -> str:
+    """The commit that was checked out here when it was first asked for, in seven digits."""
+    done = subprocess.run(
+        ["git", "rev-parse", "--short=7", "HEAD"], cwd=RESULTS.parent, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
 def write_section(name: str, title: str, body: str, path: Path = RESULTS, command: str | None = None) -> None:
     """Puts a section into RESULTS.md, in place of the one that an earlier run left there.
 
@@ -96,7 +137,9 @@ def write_section(name: str, title: str, body: str, path: Path = RESULTS, comman
         text = before + section + after
     else:
         text = f"{text.rstrip()}\n\n{section}\n"
-    path.write_text(text)
+    written = path.with_name(f"{path.name}.tmp")  # a run that is ended while it writes leaves the file as it was
+    written.write_text(text)
+    written.replace(path)
     print(f"\n{body}\n\nwritten to {path.name}, section '{name}'")
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -99,6 +100,38 @@ def test_what_the_target_has_in_float32_alone_stays_in_it(tmp_path: Path, fact: 
     program = opbridge.export(model, (torch.randn(4),), path, precision="float16", target=target)
     assert not program.findings and len(program.repairs) == repaired
     assert [node.op_type for node in ir.load(path).graph] == ["Sigmoid", "Cast", "Tanh", "Cast"]
+
+
+_POOLED = torch.nn.Sequential(
+    torch.nn.Conv2d(2, 3, 3), torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Sigmoid()
+).eval()
+
+
+@pytest.mark.slow
+def test_what_a_provider_leaves_to_the_cpu_stays_in_float32() -> None:
+    program = opbridge.export(_POOLED, (torch.randn(1, 2, 6, 6),), precision="bfloat16", target="cuda")
+    assert program.narrowed is not None
+    assert [(each.operator, each.kind) for each in program.narrowed.kept] == [("MaxPool", "target")]
+    (pool,) = [node for node in program.model.graph if node.op_type == "MaxPool"]
+    (conv,) = [node for node in program.model.graph if node.op_type == "Conv"]
+    assert (pool.inputs[0].dtype, conv.inputs[0].dtype) == (ir.DataType.FLOAT, ir.DataType.BFLOAT16)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{"target": "tensorrt:10.1"}, {"opset_version": 20}])
+def test_the_opset_is_not_raised_beyond_the_target_or_what_was_asked_for(options: dict[str, Any]) -> None:
+    program = opbridge.export(_POOLED, (torch.randn(1, 2, 6, 6),), precision="bfloat16", **options)
+    assert program.model.graph.opset_imports[""] == 20
+    types = {node.op_type: node.inputs[0].dtype for node in program.model.graph}
+    assert (types["Conv"], types["Sigmoid"]) == (ir.DataType.FLOAT, ir.DataType.BFLOAT16)
+
+
+@pytest.mark.slow
+def test_a_provider_without_the_precision_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "half.onnx"
+    with pytest.raises(opbridge.PrecisionError, match="directml:.* is not known to have kernels for it"):
+        opbridge.export(_POOLED, (torch.randn(1, 2, 6, 6),), path, precision="bfloat16", target="directml")
+    assert not path.exists()
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 import torch
@@ -94,9 +95,15 @@ def test_bfloat16_is_widened_for_the_cpu_and_the_plan_says_so(layers):
 @pytest.mark.parametrize(
     ("counts", "target", "said"),
     [
-        ({"BFLOAT16": 2}, "webgpu", ["2 nodes compute in float32", "is not known to have any"]),
-        ({"INT8": 1, "UINT8": 2}, "cuda", ["3 nodes of int8, uint8 compute in wider integers", "results are the same"]),
-        ({"BOOL": 1}, "tensorrt", ["1 node of bool computes in wider integers"]),
+        ({"BFLOAT16": 2}, "webgpu", ["2 nodes compute in float32", "webgpu", "is not known to have any."]),
+        ({"BFLOAT16": 1}, "cuda", ["1 node computes in float32", "no bfloat16 kernels for it", "has none either."]),
+        ({"INT8": 1, "UINT8": 2}, "cuda", ["3 nodes compute in wider integers", "no int8 and uint8 kernels", "either"]),
+        ({"INT8": 1, "INT32": 1}, "tensorrt", ["no int32 kernels for it on the CPU and tensorrt", "has none either"]),
+        (
+            {"INT8": 1, "INT32": 1},
+            "tensorrt",
+            ["no int8 kernels", "is not known to have any; the results are the same"],
+        ),
         ({"INT8": 1}, None, []),
         ({"FLOAT16": 1}, "webgpu", []),
     ],
@@ -105,6 +112,56 @@ def test_what_the_plan_says_of_wider_types(counts, target, said):
     widened = Widened(nodes={ir.DataType[name]: count for name, count in counts.items()})
     note = widening.note(widened, find_target(target, None))
     assert all(part in note for part in said) and bool(note) == bool(said)
+
+
+_NARROW = {
+    "tril int8": (torch.tril, torch.int8),
+    "maximum int16": (lambda x: torch.maximum(x, x.flip(0)), torch.int16),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "target", "said"),
+    [
+        ("tril int8", "cuda", ""),
+        ("tril int8", "directml", ""),
+        ("tril int8", "openvino", ""),
+        ("tril int8", "tensorrt-rtx", "is not known to have any"),
+        ("tril int8", "openvino:2026.3", "is not known to have any"),
+        ("maximum int16", "cuda", "has none either"),
+        ("maximum int16", "openvino", ""),
+        ("maximum int16", "qnn", "is not known to have any"),
+    ],
+)
+def test_integers_stay_for_a_target_that_takes_them(name, target, said):
+    function, dtype = _NARROW[name]
+    program = opbridge.export(function, (torch.tensor([[1, 2, 3], [4, 100, 6]], dtype=dtype),), target=target)
+    assert program.verification.ok
+    notes = [note for note in program.plan.notes if "in wider integers" in note]
+    assert ("Cast" in _operators(program)) == bool(said) == bool(notes)
+    assert all(said in note for note in notes)
+    assert any("run in wider integers" in note for note in program.verification.notes) == (not said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tril", "add", "negative", "maximum"])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16])
+def test_integers_in_openvino_are_those_of_pytorch(name, dtype, tmp_path):
+    pytest.importorskip("openvino")
+    function = {
+        "tril": torch.tril,
+        "add": lambda x: x + x,
+        "negative": torch.neg,
+        "maximum": _NARROW["maximum int16"][0],
+    }
+    x = torch.randint(torch.iinfo(dtype).min, torch.iinfo(dtype).max + 1, (3, 4), dtype=dtype)
+    x[0, 0] = torch.iinfo(dtype).min
+    path = tmp_path / "model.onnx"
+    opbridge.export(function[name], (x,), path, target="openvino")
+    with opbridge.session(path, runtime="openvino") as session:
+        (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    np.testing.assert_array_equal(found, function[name](x).numpy())
 
 
 @pytest.mark.slow
@@ -118,13 +175,21 @@ def test_nodes_that_a_provider_lacks_are_widened_where_the_cpu_would_compute_the
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("types", "casts"), [('["bfloat16"]', False), ('["float16"]', True)])
-def test_a_target_of_the_user_says_which_types_it_takes(types, casts, tmp_path):
+@pytest.mark.parametrize(
+    ("types", "function", "dtype", "casts"),
+    [
+        ('["bfloat16"]', torch.relu, torch.bfloat16, False),
+        ('["float16"]', torch.relu, torch.bfloat16, True),
+        ('["int8"]', torch.tril, torch.int8, False),
+        ('["float16"]', torch.tril, torch.int8, True),
+    ],
+)
+def test_a_target_of_the_user_says_which_types_it_takes(types, function, dtype, casts, tmp_path):
     path = tmp_path / "chip.toml"
     path.write_text(
         f'versions = ["1.0"]\n[[fact]]\nkind = "narrow"\ntypes = {types}\nsource = "published: the manual"\n', "utf-8"
     )
-    program = opbridge.export(lambda x: x + x, (torch.randn(3).bfloat16(),), target=str(path))
+    program = opbridge.export(function, (torch.tensor([[1, -2], [3, 4]], dtype=dtype),), target=str(path))
     assert program.verification.ok
     assert ("Cast" in _operators(program)) == casts
 

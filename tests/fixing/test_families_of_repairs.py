@@ -402,6 +402,20 @@ def test_types_that_are_not_taken(lacking, operator, dtype, allowed):
     assert "Cast" in operators(repaired(made, lacking(facts=_TYPES.format(operator, allowed)), "unsupported-type"))
 
 
+def test_wrapping_integers_are_not_computed_in_floats(lacking):
+    made = model("(int8[n, 3] x, int8[3] z) => (int8[n, 3] y) { y = Mul (x, z) }")
+    kept(made, lacking(facts=_TYPES.format("Mul", '"float32"')), "unsupported-type")
+    assert "Cast" in operators(
+        repaired(made, lacking(facts=_TYPES.format("Mul", '"float32", "int32"')), "unsupported-type")
+    )
+
+
+def test_a_measured_form_of_integers_is_computed_in_those_that_are_taken():
+    made = model("(uint8[n, 3] x, uint8[n, 3] z) => (uint8[n, 3] y) { y = Add (x, z) }")
+    fixed = repaired(made, "tensorrt-rtx", "unsupported-form")
+    assert [each.done for each in fixed.changes] == ["computed Add in int32"]
+
+
 def test_types_that_no_other_holds_are_kept(lacking):
     made = model("(float[n, 3] x) => (float[n, 3] y) { y = Sin (x) }")
     kept(made, lacking(facts=_TYPES.format("Sin", '"float16"')), "unsupported-type")

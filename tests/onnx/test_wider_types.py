@@ -72,10 +72,24 @@ def test_a_type_that_the_schema_does_not_allow_is_left_to_nobody() -> None:
     assert _operators(newer) == ["MaxPool"]
 
 
-@pytest.mark.parametrize(("only", "wanted"), [(None, {_D.BFLOAT16: 1, _D.INT8: 1}), ({_D.BFLOAT16}, {_D.BFLOAT16: 1})])
-def test_only_nodes_of_some_types(only, wanted) -> None:
-    found = widen(_model(TWO), _kernels("tensor(float)", "tensor(int32)"), only=only)
+@pytest.mark.parametrize(
+    ("left", "wanted"),
+    [(set(), {_D.BFLOAT16: 1, _D.INT8: 1}), ({_D.INT8}, {_D.BFLOAT16: 1}), ({_D.BFLOAT16}, {_D.INT8: 1})],
+)
+def test_each_type_is_left_by_itself(left, wanted) -> None:
+    found = widen(_model(TWO), _kernels("tensor(float)", "tensor(int32)"), left=lambda node: left)
     assert found.nodes == wanted
+
+
+def test_nodes_are_asked_for_before_the_first_is_widened() -> None:
+    model, asked = _model(TWO), []
+
+    def left(node: ir.Node) -> set[ir.DataType]:
+        asked.append(list(_operators(model)) if not asked else [])
+        return set()
+
+    widen(model, _kernels("tensor(float)", "tensor(int32)"), left=left)
+    assert asked == [["Neg", "Neg"], []]
 
 
 def test_a_node_that_no_wider_type_helps_is_reported() -> None:

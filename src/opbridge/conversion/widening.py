@@ -39,7 +39,7 @@ _CHOOSING = frozenset(
 # Their result, rounded or wrapped to the narrower type, is the one of that type.
 _ROUNDED = frozenset({"Add", "Sub", "Mul", "Div", "Sqrt"})
 _WRAPPED = frozenset({"Add", "Sub", "Mul", "Div", "Mod"})
-_INTEGERS = frozenset({_D.INT8, _D.UINT8, _D.INT16, _D.UINT16, _D.INT32, _D.UINT32})
+_INTEGERS = frozenset({_D.INT8, _D.UINT8, _D.INT16, _D.UINT16, _D.INT32, _D.UINT32, _D.INT64, _D.UINT64})
 HALVES = frozenset({_D.FLOAT16, _D.BFLOAT16})
 
 # Of float16 and bfloat16, PyTorch and runtimes compute them in float32 and round the result once.
@@ -79,10 +79,8 @@ def widened(step: Step, target: onnx.defs.OpSchema) -> tuple[list[ir.Value], str
             parameter = schemas.type_of_value(target, parameters, at)
             if value is None or text is None or text in schemas.permitted(target, parameter):
                 continue
-            if dtype is None or not is_exact(node.op_type, dtype):
-                return None
-            wider = _wider(dtype, schemas.permitted(target, parameter))
-            if wider is None:
+            wider = None if dtype is None else _wider(dtype, schemas.permitted(target, parameter))
+            if dtype is None or wider is None or not is_exact(node.op_type, dtype, wider):
                 return None
             variables[parameter.type_str] = wider
     if not variables:
@@ -102,11 +100,14 @@ def widened(step: Step, target: onnx.defs.OpSchema) -> tuple[list[ir.Value], str
     return results, f"computed in {next(iter(variables.values())).name.lower()}"
 
 
-def is_exact(operator: str, dtype: _D) -> bool:
-    """Whether an operator that computes in a wider type gives its own results, once they are cast back."""
-    if operator in _CHOOSING:
-        return True
+def is_exact(operator: str, dtype: _D, wide: _D) -> bool:
+    """Whether an operator that computes in a wider type gives its own results, once they are cast back.
+
+    Of integers, a result beyond the narrower type is wrapped by a Cast from integers only.
+    """
     if operator in _WRAPPED and dtype in _INTEGERS:
+        return wide in _INTEGERS
+    if operator in _CHOOSING:
         return True
     return operator in _ROUNDED | _IN_FLOAT32 and dtype in HALVES
 

@@ -3,43 +3,45 @@
 Rules, in this order:
     1. Optional outputs that no node reads are removed.
     2. Nodes that the installed ONNX Runtime has no kernels for compute in wider types (`opbridge.onnx.wider_types`).
-       Nodes of floating types that the target has kernels for, or casts by itself, stay: what runs the model in the
-       end decides, and ONNX Runtime only proves the file.
+       Nodes of types that the target has kernels for, or casts by itself, stay: what runs the model in the end
+       decides, and ONNX Runtime only proves the file.
     3. Nodes that ONNX Runtime would compute wrongly are rewritten.
 
-Nodes of integers and booleans are widened for every target, and the plan says so where it is not ONNX Runtime's CPU.
-Facts of kind "types" list what a target takes at most, and few targets have a list of kernels behind them that says
-what it takes for certain: of the narrow integers that ONNX Runtime lacks a kernel for on the CPU, CUDA has Trilu and
-CumSum, and DirectML some thirty operators. TensorRT's table names int8 for what is quantized. A Cast to a wider integer
-is exact, and a file that keeps the narrow ones would run on no CPU.
+The target's facts say which types it has. Those of kind "narrow" name the types that a model may be computed in, of
+floating numbers and of integers, and the others what it does not take of them. A type that no fact of kind "narrow"
+names is not known to be taken, as int8 in TensorRT, whose table names it for what is quantized: such nodes are widened,
+which is exact for integers, and the plan says so. Nodes that ONNX Runtime has kernels for and the target has not are
+repaired afterwards (`opbridge.fixing`).
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection
 
 import onnx_ir as ir
 
-from opbridge.base.wording import counted, listed
+from opbridge.base.wording import counted
 from opbridge.fit.target import Target
 from opbridge.onnx import wider_types
 from opbridge.onnx.wider_types import INTEGERS, Widened
+from opbridge.rules.findings import Finding
 from opbridge.rules.lint import look
 from opbridge.rules.looking import Looked
 from opbridge.targets import Target as Limits
 from opbridge.targets.facts import Narrow
 
-__all__ = ["note", "widen"]
+__all__ = ["is_refused", "note", "takes", "widen"]
 
 # The first output that the operator's schema declares as optional.
 _OPTIONAL_FROM = {"BatchNormalization": 1, "Dropout": 1, "LayerNormalization": 1, "MaxPool": 1, "Unique": 1}
 
-_OF_TYPES = frozenset({"unsupported-form", "unsupported-type"})
+_OF_TYPES = frozenset({"no-kernel", "unsupported-form", "unsupported-type"})
 """The rules that find nodes that a target may take in other types. A warning is not about all of its devices."""
 
-_OF_OPERATORS = frozenset({"missing-operator"})
-"""The rule that finds operators that a target lacks. Of an execution provider, which leaves it to ONNX Runtime to cast
-float16, this and the others are warnings: ONNX Runtime runs the node on the CPU."""
+_OF_OPERATORS = frozenset({"missing-operator", "unsupported-attribute", "unsupported-revision"})
+"""The rules that find nodes that a target lacks in any type. Of an execution provider, which leaves it to ONNX Runtime
+to cast float16, these and the others are warnings: ONNX Runtime runs the node on the CPU."""
 
 _KEEPING = 'target="cuda", "tensorrt" or "openvino" (--target) keeps bfloat16.'
 
@@ -67,7 +69,7 @@ def note(widened: Widened, target: Target) -> str:
     a sentence.
     """
     if target.limits is not None:
-        return _note_for(widened, target, str(target.limits))
+        return _note_for(widened, target, target.limits)
     count = widened.nodes.get(ir.DataType.BFLOAT16, 0)
     if not count:
         return ""
@@ -77,20 +79,22 @@ def note(widened: Widened, target: Target) -> str:
     )
 
 
-def _note_for(widened: Widened, target: Target, asked: str) -> str:
+def _note_for(widened: Widened, target: Target, limits: Limits) -> str:
     """The same for a target other than ONNX Runtime on the CPU."""
-    runtime, said = f"{target.name} {target.version}", []
-    if count := widened.nodes.get(ir.DataType.BFLOAT16, 0):
+    known, said = _types_of(limits), []
+    for wide, types, result in (
+        ("float32", [ir.DataType.BFLOAT16], ""),
+        ("wider integers", INTEGERS & known, "; the results are the same"),
+        ("wider integers", INTEGERS - known, "; the results are the same"),
+    ):
+        found = {dtype.name.lower(): widened.nodes[dtype] for dtype in types if dtype in widened.nodes}
+        if not found:
+            continue
+        count, kernels = sum(found.values()), f"{' and '.join(sorted(found))} kernels"
+        has_none = "has none either" if known.issuperset(types) else "is not known to have any"
         said.append(
-            f"{counted(count, 'node')} {_verb(count)} in float32, between Casts, because {runtime} has no bfloat16 "
-            f"kernels for them on the CPU and {asked} is not known to have any."
-        )
-    integers = {dtype.name.lower(): found for dtype, found in widened.nodes.items() if dtype in INTEGERS}
-    if integers:
-        count = sum(integers.values())
-        said.append(
-            f"{counted(count, 'node')} of {listed(sorted(integers), 9)} {_verb(count)} in wider integers, between "
-            f"Casts, because {runtime} has no kernels for them on the CPU; the results are the same."
+            f"{counted(count, 'node')} {_verb(count)} in {wide}, between Casts, because {target.name} {target.version} "
+            f"has no {kernels} for {'it' if count == 1 else 'them'} on the CPU and {limits} {has_none}{result}."
         )
     return " ".join(said)
 
@@ -115,16 +119,47 @@ def _nothing(node: ir.Node) -> Collection[ir.DataType]:
 
 
 def _left_to(limits: Limits, model: ir.Model) -> Callable[[ir.Node], Collection[ir.DataType]]:
-    """Which types of a node stay as they are in a model for a target."""
+    """Which types of a node stay as they are in a model for a target, asked before any node is widened."""
+    types, cast_by_it = _types_of(limits), _types_of(limits, cast=True)
+    lacking = functools.cache(lambda: _lacking(limits, model))
+    return lambda node: cast_by_it if node in lacking() else types
+
+
+def _types_of(limits: Limits, *, cast: bool = False) -> set[ir.DataType]:
+    """The types that a model for a target may be computed in; or only those that it casts where it has no kernel."""
     facts = limits.of_kind(Narrow)
     types = {ir.DataType[name.upper()] for fact in facts for name in fact.types}
-    cast_by_it = types - {ir.DataType[name.upper()] for fact in facts for name in fact.with_kernels}
-    lacking: set[ir.Node] = set()
-    if any(value.dtype in types - cast_by_it for node in model.graph.all_nodes() for value in node.outputs):
-        copy = model.clone()
-        nodes = dict(zip(copy.graph.all_nodes(), model.graph.all_nodes(), strict=True))
-        for finding, node in look(Looked(copy), [limits], _OF_TYPES | _OF_OPERATORS):
-            refused = finding.severity == "error" and finding.rule in _OF_TYPES
-            if node in nodes and (refused or (cast_by_it and finding.severity == "warning")):
-                lacking.add(nodes[node])
-    return lambda node: cast_by_it if node in lacking else types
+    return types - {ir.DataType[name.upper()] for fact in facts for name in fact.with_kernels} if cast else types
+
+
+def takes(limits: Limits, dtype: ir.DataType) -> bool:
+    """Whether a model for a target may be computed in a type: what a provider lacks, ONNX Runtime has to cast.
+
+    Of targets other than ONNX Runtime's providers, what they refuse says it.
+    """
+    return not _types_of(limits, cast=True) or dtype in _types_of(limits)
+
+
+def is_refused(finding: Finding, limits: Limits, dtype: ir.DataType | None = None) -> bool:
+    """Whether a finding says that the target does not take a node in its type, or leaves it to the CPU without a Cast.
+
+    Args:
+        finding: What a rule found at the node.
+        limits: The target.
+        dtype: The type; None: one that the target does not cast by itself.
+    """
+    if finding.severity == "error":
+        return finding.rule in _OF_TYPES
+    cast_by_it = _types_of(limits, cast=True)  # of targets that are no providers, nothing is
+    return bool(cast_by_it) and dtype not in cast_by_it and finding.rule in _OF_TYPES | _OF_OPERATORS
+
+
+def _lacking(limits: Limits, model: ir.Model) -> set[ir.Node]:
+    """The nodes that a target does not take in their types."""
+    lacking = set()
+    copy = model.clone()
+    nodes = dict(zip(copy.graph.all_nodes(), model.graph.all_nodes(), strict=True))
+    for finding, node in look(Looked(copy), [limits], _OF_TYPES | _OF_OPERATORS):
+        if node in nodes and is_refused(finding, limits):
+            lacking.add(nodes[node])
+    return lacking

@@ -2,10 +2,10 @@
 
 Node by node, in this order:
     1. A node that the runtime has a kernel for, or that it casts itself, stays as it is.
-    2. So does one that only lacks a kernel for types that are left to somebody else.
-    3. A node without a kernel for its types computes in the next wider type that has one, and its results are cast
+    2. A node without a kernel for its types computes in the next wider type that has one, and its results are cast
        back. The same holds for types that its schema allows in a later opset only. A wider type can represent every
        value of the narrower one, so that the cast is exact.
+    3. One whose narrower type is left to somebody else stays as it is, if its schema allows that type.
     4. A node that has no kernel for wider types either is reported.
 """
 
@@ -91,15 +91,14 @@ def widen(
     kernels: Kernels,
     *,
     left: Callable[[ir.Node], Collection[ir.DataType]] = lambda node: (),
-    only: Collection[ir.DataType] | None = None,
 ) -> Widened:
     """Casts around the nodes of a model that a runtime has no kernels for, in place.
 
     Args:
         model: The model. The types of all its values are known; nodes with values of unknown type stay as they are.
         kernels: The kernels of the runtime.
-        left: The types of a node that are left to another runtime, which is to run the model in the end.
-        only: Nodes without such types stay as they are; None: all are looked at.
+        left: The types of a node that are left to another runtime, which is to run the model in the end. It is asked of
+            the model as it was given, before any node of it is widened.
     """
     found, casts = Widened(), kernels.casts
     for graph in [model.graph, *model.graph.subgraphs()]:
@@ -107,13 +106,11 @@ def widen(
             if node.domain not in ("", "ai.onnx") or node.op_type == "Constant":  # evaluated when the model is loaded
                 continue
             types = _types(node, kernels.opset)
-            if types is None or (only is not None and not any(dtype in only for dtype in types.values())):
-                continue
-            if not _lacks_kernel(node, types, kernels) or _is_cast(node, types, casts, kernels):
-                continue
-            if _is_cast(node, types, dict.fromkeys(left(node), _T.FLOAT), kernels):
+            if types is None or not _lacks_kernel(node, types, kernels) or _is_cast(node, types, casts, kernels):
                 continue
             wider = _wider(node, types, kernels)
+            if wider is not None and wider[1] in left(node) and _is_valid(node, types, kernels):
+                continue
             if wider is None:
                 said = ", ".join(sorted({dtype.name.lower() for dtype in types.values()}))
                 operator = node.metadata_props.get("opbridge.operator", node.op_type)
@@ -147,24 +144,28 @@ def _types(node: ir.Node, opset: int) -> dict[str, ir.DataType] | None:
 
 def _lacks_kernel(node: ir.Node, types: Mapping[str, ir.DataType], kernels: Kernels) -> bool:
     """Whether the schema or the runtime's kernels do not allow these types."""
-    spelled = {name: _spelled(dtype) for name, dtype in types.items()}
-    if not opsets.allows(node.op_type, kernels.opset, spelled):
+    if not _is_valid(node, types, kernels):
         return True
+    spelled = {name: _spelled(dtype) for name, dtype in types.items()}
     return kernels.lacks(node.op_type, kernels.opset, spelled) and not _is_function_only(node.op_type, kernels)
+
+
+def _is_valid(node: ir.Node, types: Mapping[str, ir.DataType], kernels: Kernels) -> bool:
+    """Whether the schema allows these types."""
+    return opsets.allows(node.op_type, kernels.opset, {name: _spelled(dtype) for name, dtype in types.items()})
 
 
 def _is_cast(
     node: ir.Node, types: Mapping[str, ir.DataType], casts: Mapping[ir.DataType, ir.DataType], kernels: Kernels
 ) -> bool:
-    """Whether somebody else casts the inputs of a node to types that there is a kernel for, and the results back.
+    """Whether the runtime casts the inputs of a node to types that it has a kernel for, and the results back.
 
     That needs an input of such a type, and a node that is valid as it is.
     """
     if not casts.keys() & {value.dtype for value in node.inputs if value is not None}:
         return False
-    spelled = {name: _spelled(dtype) for name, dtype in types.items()}
     wide = {name: casts.get(dtype, dtype) for name, dtype in types.items()}
-    return opsets.allows(node.op_type, kernels.opset, spelled) and not _lacks_kernel(node, wide, kernels)
+    return _is_valid(node, types, kernels) and not _lacks_kernel(node, wide, kernels)
 
 
 def _newer_opset_hint(node: ir.Node, types: dict[str, ir.DataType], kernels: Kernels) -> str:

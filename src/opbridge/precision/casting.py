@@ -98,6 +98,7 @@ def cast_for(
     external_data: bool | None = None,
     progress: Callable[[str], None] | None = None,
     label: str = "",
+    newest: int | None = None,
     fit: Fit = lambda model: {},
     accept: Callable[[Narrowed], None] = lambda result: None,
 ) -> Narrowed:
@@ -107,6 +108,7 @@ def cast_for(
 
     Args:
         label: What the model is called in messages; "": its path.
+        newest: The newest opset that the model may be raised to, so that its operators take the format.
         fit: Rewrites a cast model in place, before it is compared, and says which nodes have to stay in float32 all the
             same: by their names, or those of their first outputs, the reasons. None: it failed half-way, and the model
             is made again for another attempt.
@@ -118,7 +120,7 @@ def cast_for(
         raise UsageError(f"Invalid value tolerance={tolerance}; expected a number above 0.")
     content, path = checked_model(model.SerializeToString() if isinstance(model, onnx.ModelProto) else model)
     label = label or path
-    work = Work(content, label, format_, tolerance or format_.tolerance, progress or _silent, fit)
+    work = Work(content, label, format_, tolerance or format_.tolerance, progress or _silent, fit, newest)
     with contextlib.closing(work), contextlib.ExitStack() as places:
         work.read()
         if external_data is None:

@@ -1,4 +1,7 @@
-"""The outputs of a model that depend on random numbers, which no run has in common with another."""
+"""The outputs of a model that depend on random numbers, which no run has in common with another, but for a seed.
+
+ONNX Runtime draws the same numbers for the same seed, in whatever type a model computes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import onnx_ir as ir
 from opbridge.precision.types import bodies
 from opbridge.side_by_side import draws
 
-__all__ = ["drawn_outputs", "is_alike"]
+__all__ = ["drawn_outputs", "give_seeds", "is_alike"]
 
 
 def drawn_outputs(model: ir.Model) -> frozenset[str]:
@@ -22,6 +25,17 @@ def drawn_outputs(model: ir.Model) -> frozenset[str]:
     drawn: set[ir.Value] = set()
     _follow(model.graph, drawn)
     return frozenset(value.name or "" for value in model.graph.outputs if value in drawn)
+
+
+def give_seeds(model: ir.Model) -> None:
+    """Gives the nodes that draw random numbers a seed, in place: the same to the same nodes of a copy, cast or not.
+
+    Args:
+        model: The model, without functions.
+    """
+    for seed, node in enumerate((each for each in model.graph.all_nodes() if draws(each)), 1):
+        is_whole = node.op_type == "Dropout"  # the seeds of other operators are floating numbers
+        node.attributes["seed"] = ir.AttrInt64("seed", seed) if is_whole else ir.AttrFloat32("seed", float(seed))
 
 
 def is_alike(want: Any, have: Any) -> bool:

@@ -45,7 +45,7 @@ class Prepared:
     weights: SharedWeights
 
 
-def prepared(model: ir.Model, label: str, to: Format) -> Prepared:
+def prepared(model: ir.Model, label: str, to: Format, newest: int | None = None) -> Prepared:
     """Prepares a model, in place.
 
     1. The nodes are put in order: ONNX Runtime takes files in which they are not.
@@ -54,6 +54,12 @@ def prepared(model: ir.Model, label: str, to: Format) -> Prepared:
     3. Initializers of the oldest files are no inputs.
     4. An opset that is older than the format is raised; for bfloat16 to the one at which the operators of the model
        take it: 22 for a Conv.
+
+    Args:
+        model: The model.
+        label: What it is called in messages.
+        to: The format.
+        newest: The newest opset that it may be raised to for the sake of its operators; None: that of ONNX Runtime.
 
     Raises:
         ConversionError: The opset cannot be raised.
@@ -80,7 +86,8 @@ def prepared(model: ir.Model, label: str, to: Format) -> Prepared:
         opset = max(to.oldest, 13)
         model = converted_in_place(model, label, opset).model
     floats = Floats(model, Types(model, inferred(without_weights(model))), opset)
-    if (newer := _opset_of(model, floats, opset, to)) > opset:
+    newest = min(newest_opset(), newest or newest_opset())
+    if (newer := _opset_of(model, floats, opset, newest, to)) > opset:
         with contextlib.suppress(ConversionError):  # it stays as it is, and what has no form there in float32
             model, opset = converted_in_place(model.clone(), label, newer).model, newer
             floats = Floats(model, Types(model, inferred(without_weights(model))), opset)
@@ -91,8 +98,8 @@ def prepared(model: ir.Model, label: str, to: Format) -> Prepared:
     return Prepared(model, (source, opset), floats, calls, weights)
 
 
-def _opset_of(model: ir.Model, floats: Floats, opset: int, to: Format) -> int:
-    """The oldest opset in which all operators take the format that take it in any that ONNX Runtime loads."""
+def _opset_of(model: ir.Model, floats: Floats, opset: int, newest: int, to: Format) -> int:
+    """The oldest opset in which all operators take the format that take it in any up to the newest."""
     if to is FLOAT16:
         return opset
     needed = opset
@@ -105,7 +112,7 @@ def _opset_of(model: ir.Model, floats: Floats, opset: int, to: Format) -> int:
     for operator in operators:
         if _takes(operator, opset, to):
             continue
-        later = (since for since in schemas.changes(operator) if opset < since <= newest_opset())
+        later = (since for since in schemas.changes(operator) if opset < since <= newest)
         needed = max(needed, next((since for since in later if _takes(operator, since, to)), opset))
     return needed
 

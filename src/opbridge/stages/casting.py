@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from opbridge.capture.model_inputs import leaf_arrays
 from opbridge.errors import PrecisionError
+from opbridge.fit.widening import is_refused, takes
 from opbridge.onnx import reading
 from opbridge.program import Program, target_error
 from opbridge.request import ExportRequest
@@ -24,22 +25,27 @@ if TYPE_CHECKING:
 
 __all__ = ["cast"]
 
-_OF_TYPES = frozenset({"no-kernel", "unsupported-type"})
-"""The rules that find nodes that a target takes in other types."""
-
 
 def cast(program: Program, request: ExportRequest, stages: Stages) -> None:
     """Casts a program of float32, fits the cast model to its target, and writes it.
 
     Raises:
-        PrecisionError: The outputs exceed the tolerance.
+        PrecisionError: The outputs exceed the tolerance, or the target has no such precision.
         TargetError: The target does not take the cast model.
     """
     from opbridge.precision import cast_for, with_kept_file
+    from opbridge.precision.formats import find_format
 
     output, limits = request.output, request.building.target.limits
     path, external_data, precision = output.path, output.external_data, output.precision
     assert precision is not None
+    dtype = find_format(precision).dtype
+    if limits is not None and not takes(limits, dtype):
+        raise PrecisionError(
+            f"{output.label} was not cast to {precision}: {limits} is not known to have kernels for it, and ONNX "
+            "Runtime casts none of its nodes there. Nothing was written. Use another precision or target."
+        )
+    of_target = None if limits is None or limits.opsets is None else limits.opsets.newest
     is_compared = request.verification is not None
     given = leaf_arrays(program.capture.args, program.capture.kwargs)
     fits = is_compared and len(given) == len(program.model.graph.inputs)
@@ -55,8 +61,7 @@ def cast(program: Program, request: ExportRequest, stages: Stages) -> None:
             return None
         program.repairs = (*made, *changes)
         assert program.findings is not None
-        refused = (each for each in program.findings if each.severity == "error" and each.rule in _OF_TYPES)
-        return {each.node: each.message for each in refused}
+        return {each.node: each.message for each in program.findings if is_refused(each, limits, dtype)}
 
     def accept(result: Narrowed) -> None:
         program.narrowed, program.model = result, result.model
@@ -77,6 +82,7 @@ def cast(program: Program, request: ExportRequest, stages: Stages) -> None:
                 external_data=external_data,
                 progress=stage.detail,
                 label=output.label,
+                newest=request.building.opset_version or of_target,
                 fit=fit,
                 accept=accept,
             )

@@ -116,13 +116,14 @@ class Types(Fact):
 
 @dataclass(frozen=True, kw_only=True)
 class Narrow(Fact):
-    """Floating types below float32 that a model may be computed in as it is: nothing is cast in the file.
+    """Floating types below float32 and integers that a model may be computed in as it is: nothing is cast in the file.
 
-    The target has kernels for them, or casts by itself where it has none. Of what other facts say that it does not
-    take of them, they stay right.
+    The target has kernels for them, or casts by itself where it has none, except where another fact says that it does
+    not take an operator in them. Integers that are not named are not known in this way: what else is known of them
+    says what is refused, and not what is taken.
 
     Attributes:
-        types: The types, as "float16".
+        types: The types, as "float16" or "int8".
         with_kernels: Those of them that it does not cast by itself.
     """
 

@@ -26,7 +26,7 @@ def in_other_operators(site: Site) -> str:
     """Others are put in its place, in the forms of the model's opset."""
     operator = site.node.op_type
     dtype = next((each.dtype for each in site.node.inputs if each is not None), None)
-    if site.finding.rule == "no-kernel" and dtype in HALVES and is_exact(operator, dtype):
+    if site.finding.rule == "no-kernel" and dtype in HALVES and is_exact(operator, dtype, ir.DataType.FLOAT):
         return ""  # `widths` computes it in float32, and rounds once
     made = in_older_operators(
         site.node, site.opset, site.around.types, site.around.name, unwanted=_lacked_with_bodies(site)

@@ -11,13 +11,22 @@ import onnx_ir as ir
 from opbridge.conversion import schemas
 from opbridge.conversion.widening import holding, is_exact
 from opbridge.fixing.site import Refused, Site, repair
+from opbridge.rules.findings import Finding
+from opbridge.rules.forms import holds
 from opbridge.rules.looking import Looked, name_of, type_name
-from opbridge.targets.facts import Kernels, Types, Unstored
+from opbridge.targets.facts import Form, Kernels, Narrow, Types, Unstored
 
 _D = ir.DataType
+_INTEGERS = (_D.BOOL, _D.INT8, _D.UINT8, _D.INT16, _D.UINT16, _D.INT32, _D.UINT32)
 
 
-@repair("unsupported-type", "no-kernel", offered=lambda finding: "::" not in finding.operator)
+def _is_of_type(finding: Finding) -> bool:
+    """Whether a finding on a node of ONNX's own says of a type that the target does not take it."""
+    named = finding.rule != "unsupported-form" or any(f" is {type_name(each)}" in finding.message for each in _INTEGERS)
+    return named and "::" not in finding.operator
+
+
+@repair("unsupported-type", "unsupported-form", "no-kernel", offered=_is_of_type)
 def cast_and_back(site: Site) -> str:
     """The operator computes in a type that the target takes, where the results are the same, and they are cast back.
 
@@ -39,7 +48,7 @@ def cast_and_back(site: Site) -> str:
         if dtype == _D.INT64 and wide == _D.INT32:
             if not all(_fits(site.looked, each) for each in values):
                 continue
-        elif not is_exact(node.op_type, dtype) or wide not in held:
+        elif not is_exact(node.op_type, dtype, wide) or wide not in held:
             continue
         return _computed_in(site, schema, variable, dtype, wide)
     if taken:
@@ -66,7 +75,7 @@ def _taken(site: Site, dtype: _D, held: Sequence[_D]) -> list[_D]:
             named = {each for each in _D if type_name(each) in fact.allowed}
             allowed = named if allowed is None else allowed & named
     if allowed is None:
-        allowed = _with_kernels(site, dtype)
+        allowed = _of_forms(site, dtype) if site.finding.rule == "unsupported-form" else _with_kernels(site, dtype)
     nowhere = {
         name
         for target in site.around.targets
@@ -76,6 +85,21 @@ def _taken(site: Site, dtype: _D, held: Sequence[_D]) -> list[_D]:
     }
     order = dict.fromkeys((*held, _D.INT32))
     return [each for each in order if each in allowed and type_name(each) not in nowhere]
+
+
+def _of_forms(site: Site, dtype: _D) -> set[_D]:
+    """The integers that a model for the targets may be computed in, but those that a form which they lack names."""
+    forms = [each.form for each in site.facts(Form)]
+    named = {condition.rpartition(" is ")[2] for form in forms for condition in form}
+    of_type = [form for form in forms if any(each.endswith(f" is {type_name(dtype)}") for each in form)]
+    if not any(all(holds(each, site.node, site.looked) for each in form) for form in of_type):
+        return set()
+    taken = [
+        {name for fact in target.of_kind(Narrow) for name in fact.types}
+        for target in site.around.targets
+        if site.finding.target in ("", str(target))
+    ]
+    return {each for each in _INTEGERS if type_name(each) in set.intersection(*taken) - named}
 
 
 def _with_kernels(site: Site, dtype: _D) -> set[_D]:

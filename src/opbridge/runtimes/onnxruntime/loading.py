@@ -151,9 +151,9 @@ def _rewritten(
 
         return to_current_bytes(model), ""
     if _WITHOUT_KERNEL in message and list(providers) == [CPU]:
-        from opbridge.runtimes.onnxruntime import bfloat16  # a machine that only runs models may lack onnx_ir
+        from opbridge.runtimes.onnxruntime import missing_types  # a machine that only runs models may lack onnx_ir
 
-        return bfloat16.widened(model, options)
+        return missing_types.widened(model, options)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Files of bfloat16, which ONNX Runtime has no CPU kernels for: they run in float32."""
+"""Files with types that ONNX Runtime has no CPU kernels for: they run in wider ones."""
 
 from __future__ import annotations
 
@@ -52,10 +52,33 @@ def test_what_lacks_a_kernel_for_another_reason_is_refused() -> None:
     with pytest.raises(ModelFileError):
         opbridge.session(_model("NoSuchOperator").SerializeToString())
     made = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 21]> g (int16[2] x) => (int16[2] y) { y = Relu (x) }'
+        '<ir_version: 10, opset_import: ["" : 21]> g (double[2] x) => (double[2] y) { y = Gelu (x) }'
     )
     with pytest.raises(ModelFileError):
         opbridge.session(made.SerializeToString())
+
+
+def test_a_file_of_narrow_integers_runs() -> None:
+    made = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> g (int16[2] x, uint16[2] z) => (int16[2] y, uint16[2] w)'
+        " { y = Relu (x) w = Max (z, z) }"
+    )
+    session = opbridge.session(made.SerializeToString())
+    found = session.run(None, {"x": np.array([-1, 300], np.int16), "z": np.array([1, 60000], np.uint16)})
+    assert [each.tolist() for each in found] == [[0, 300], [1, 60000]]
+    assert [each.dtype.name for each in found] == ["int16", "uint16"]
+    assert session.note.startswith("2 nodes of int16, uint16 were run in wider integers, because onnxruntime")
+
+
+def test_a_file_of_both_says_which_ran_how() -> None:
+    made = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> g (int16[2] x, float[2] z) => (int16[2] y, float[2] w)'
+        " { y = Relu (x) b = Cast <to = 16> (z) r = Relu (b) w = Cast <to = 1> (r) }"
+    )
+    note = opbridge.session(made.SerializeToString()).note
+    assert note.startswith(
+        "1 node of bfloat16 was run in float32 and 1 node of int16 was run in wider integers, because"
+    )
 
 
 def test_other_sessions_have_no_note() -> None:

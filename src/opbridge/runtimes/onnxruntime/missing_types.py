@@ -1,6 +1,6 @@
-"""Models of bfloat16 on the CPU, which ONNX Runtime has hardly any kernels for: they are run in float32.
+"""Models with types that ONNX Runtime has no kernels for on the CPU: their nodes are run in wider types.
 
-Such a file is right for a GPU. What is loaded here has Casts around its nodes, which the file does not get.
+Such a file is right for another runtime. What is loaded here has Casts around its nodes, which the file does not get.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ import onnx_ir as ir
 import onnxruntime
 from onnx_ir.passes.common import InlinePass, ShapeInferencePass
 
-from opbridge.base.wording import counted
+from opbridge.base.wording import counted, listed
 from opbridge.onnx import opsets, reading, serialize
-from opbridge.onnx.wider_types import Kernels, widen
+from opbridge.onnx.wider_types import INTEGERS, Kernels, Widened, widen
 from opbridge.runtimes.onnxruntime.kernel_table import CASTS, lacks_kernel
 
 __all__ = ["widened"]
 
 _FOLDER = "session.model_external_initializers_file_folder_path"
+_MOST_NAMED = 9
 
 
 def widened(model: str | bytes, options: onnxruntime.SessionOptions) -> tuple[bytes, str] | None:
-    """A model whose nodes of bfloat16 compute in float32, and what there is to say of it; None: it has none of them.
+    """A model whose nodes without a kernel compute in wider types, and what there is to say of it; None: it has none.
 
     Args:
         model: The path of the file, or its content.
@@ -41,22 +42,27 @@ def widened(model: str | bytes, options: onnxruntime.SessionOptions) -> tuple[by
         InlinePass()(loaded)  # as ONNX Runtime does; values in functions have no types
     if any(value.dtype is None for node in loaded.graph.all_nodes() for value in node.outputs):
         ShapeInferencePass(check_type=False, strict_mode=False, data_prop=False)(loaded)
-    if not any(value.dtype == ir.DataType.BFLOAT16 for node in loaded.graph.all_nodes() for value in node.outputs):
-        return None
     label = f"onnxruntime {onnxruntime.__version__}"
-    found = widen(loaded, Kernels(label, opset, opset, lacks_kernel, CASTS), only={ir.DataType.BFLOAT16})
-    count = found.nodes.get(ir.DataType.BFLOAT16, 0)
-    if not count:
+    found = widen(loaded, Kernels(label, opset, opset, lacks_kernel, CASTS))
+    if not found.nodes:
         return None
-    verb = "was" if count == 1 else "were"
-    note = (
-        f"{counted(count, 'node')} of bfloat16 {verb} run in float32, because {label} has no kernels for them on the "
-        "CPU; the file keeps bfloat16"
-    )
+    note = f"{_counted(found)}, because {label} has no kernels for them on the CPU; the file keeps its types"
     if isinstance(model, str) and _has_external_data(loaded):
         options.add_session_config_entry(_FOLDER, os.path.dirname(os.path.abspath(model)))
         return ir.to_proto(loaded).SerializeToString(), note
     return serialize.to_bytes(loaded), note
+
+
+def _counted(found: Widened) -> str:
+    """ "2 nodes of bfloat16 were run in float32 and 1 node of int8 was run in wider integers" """
+    said = []
+    for of_integers, wide in ((False, "float32"), (True, "wider integers")):
+        nodes = {dtype: count for dtype, count in found.nodes.items() if (dtype in INTEGERS) == of_integers}
+        if nodes:
+            count, types = sum(nodes.values()), sorted(dtype.name.lower() for dtype in nodes)
+            verb = "was" if count == 1 else "were"
+            said.append(f"{counted(count, 'node')} of {listed(types, _MOST_NAMED)} {verb} run in {wide}")
+    return " and ".join(said)
 
 
 def _has_external_data(model: ir.Model) -> bool:
