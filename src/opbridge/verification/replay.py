@@ -4,9 +4,8 @@ A value near a tie is rounded up by one and down by the other, and of two equal 
 follows then differs by more than any tolerance, though neither is wrong. So the captured graph is computed again in
 PyTorch, and at each operator that decides so, the runtime's value is taken where it is right by one of these rules:
 
-1. *Rounding* (round, floor, ceil, trunc, and every operator that quantises, or quantises and dequantises): they are
-   monotone, and the runtime's value lies between those that PyTorch gives for inputs that are smaller and larger by
-   the tolerance. With a scale larger than that, this is one step at most, and only beside a tie.
+1. *Rounding* (round, floor, ceil, trunc, and every operator that quantises, or quantises and dequantises): the value is
+   that of inputs which differ by the tolerance; see `rounding`.
 2. *Positions* (topk, sort, argsort, argmax, argmin, max, min, kthvalue, median, mode): the runtime's positions pick
    elements that are equal to PyTorch's within the tolerance, and none twice. Equal elements that a stable sort has to
    leave in their order are not excused. The elements of a topk with sorted=False may stand in any order.
@@ -25,7 +24,6 @@ with PyTorch, and the optimised run is a step of the quantisation away at most, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -36,11 +34,12 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from opbridge.graph.node_sources import sources_of
-from opbridge.graph.operators import functional_operator_of, operator_of
-from opbridge.verification import exchange, ties
-from opbridge.verification.compare import compare, tolerance
+from opbridge.graph.operators import operator_of
+from opbridge.verification import ties
+from opbridge.verification.compare import tolerance
 from opbridge.verification.graph_run import GraphRun
 from opbridge.verification.intermediate import RuntimeValues, counterparts, feeds_of
+from opbridge.verification.rounding import rounded, rounds
 from opbridge.verification.signs import has_free_signs, with_signs_of
 from opbridge.verification.taken_sides import along_taken_sides
 
@@ -50,18 +49,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Replay", "has_nodes_of_operators", "replay"]
 
-_ROUNDING = re.compile(
-    r"aten::(round|floor|ceil|trunc|fix)(\.\w+)?$|aten::(_?fake_quantize|fused_moving_avg_obs_fake_quant)\w*(\.\w+)?$"
-    r"|(quantized_decomposed|torchao)::(quantize|fake_quant)\w*(\.\w+)?$"
-)
 _MOVING = frozenset({"Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
 """ONNX operators whose outputs are elements of their first input."""
 
 _MOST_OUTPUTS = 3
 """How many outputs an operator has at most that decides so."""
-
-_SLACK = 1e-6
-"""The relative difference of two results of the same step, which a dequantisation multiplies by the scale."""
 
 
 @dataclass
@@ -159,9 +151,7 @@ def _step(output: ir.Value | None) -> float | None:
 def _decides(node: Node) -> bool:
     if node.op != "call_function":
         return False
-    return (
-        ties.picks_positions(node) or has_free_signs(node) or _ROUNDING.match(functional_operator_of(node)) is not None
-    )
+    return ties.picks_positions(node) or has_free_signs(node) or rounds(node)
 
 
 def _decided(
@@ -171,8 +161,16 @@ def _decided(
     source = values.get(node.args[0]) if node.args and isinstance(node.args[0], Node) else None
     if not isinstance(source, torch.Tensor) or source.numel() == 0:
         return result
-    if _ROUNDING.match(functional_operator_of(node)):
-        return _rounded(node, result, source, values, actual, taken)
+    if rounds(node):
+        if not source.is_floating_point():
+            return result
+        allowed_by = tolerance(source)
+        found = rounded(node, result, values, actual, allowed_by.absolute + allowed_by.relative * source.abs())
+        if found is None:
+            return result
+        count = f"{found.count} of {found.total} elements of {_place(node)}"
+        taken.append(f"{count} one {found.step} step apart, next to a rounding tie")
+        return found.result
     if has_free_signs(node):
         turned = with_signs_of(node, result, actual)
         if turned is None:
@@ -185,46 +183,6 @@ def _decided(
         return result
     taken.append(f"{picked.which} of {_place(node)} are in a different order")
     return picked.result
-
-
-def _rounded(
-    node: Node,
-    result: Any,
-    source: torch.Tensor,
-    values: Mapping[Node, Any],
-    actual: Mapping[str, torch.Tensor],
-    taken: list[str],
-) -> Any:
-    own = result[0] if isinstance(result, (tuple, list)) else result
-    other = actual.get(f"{node.name}:0", actual.get(node.name))
-    if other is not None and isinstance(own, torch.Tensor):
-        other = exchange.quantized_as(own, other)
-    is_comparable = isinstance(own, torch.Tensor) and other is not None and source.is_floating_point()
-    if not is_comparable or own.shape != other.shape or own.dtype != other.dtype or compare("", own, other).ok:
-        return result
-    allowed = tolerance(source)
-    around = allowed.absolute + allowed.relative * source.abs()
-    bounds = []
-    for shifted in (source - around, source + around):
-        args, kwargs = torch.fx.node.map_arg((node.args[1:], node.kwargs), lambda argument: values[argument])
-        bound = node.target(shifted.to(source.dtype), *args, **kwargs)
-        bounds.append(_wide(bound[0] if isinstance(bound, (tuple, list)) else bound))
-    low, high = torch.minimum(bounds[0], bounds[1]), torch.maximum(bounds[0], bounds[1])
-    slack = _SLACK * torch.maximum(low.abs(), high.abs()) if own.is_floating_point() else 0
-    wide = _wide(other)
-    is_right = (wide >= low - slack) & (wide <= high + slack)
-    is_apart = (wide - _wide(own)).abs() > (slack if own.is_floating_point() else 0)
-    if not bool((is_right | ~is_apart).all()):
-        return result
-    step = "quantization" if "quant" in functional_operator_of(node) else "rounding"
-    count = f"{int(is_apart.sum())} of {own.numel()} elements of {_place(node)}"
-    taken.append(f"{count} one {step} step apart, next to a rounding tie")
-    mixed = torch.where(is_apart, other, own)
-    return (mixed, *result[1:]) if isinstance(result, (tuple, list)) else mixed
-
-
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.double() if tensor.is_floating_point() else tensor.to(torch.int64)
 
 
 def _place(node: Node) -> str:

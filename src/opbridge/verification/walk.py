@@ -20,11 +20,14 @@ from opbridge.verification.compare import Comparison, compare, dtype_name, rms
 from opbridge.verification.difference import FirstDifference, Search
 from opbridge.verification.graph_run import GraphRun
 from opbridge.verification.intermediate import RuntimeValues, Unusable, keyed
+from opbridge.verification.rounding import quantizes, rounded
 from opbridge.verification.runtime_failure import label
 
 __all__ = ["Walk"]
 
 _PYTHON = frozenset({"_operator", "builtins", "math"})
+
+_ROUNDING_ERRORS = 4
 """Where Python's own functions come from."""
 
 
@@ -98,7 +101,7 @@ class Walk:
             for key, value in keyed(node.name, result)
             if key in self._counterparts and _as_tensor(value, None) is not None
         }
-        result = self._with_positions_of(in_file, node, result)
+        result = self._with_decisions_of(in_file, node, result)
         parents = node.all_input_nodes
         random = _is_random(node, self._values, result)
         unusable = any(parent in self._unusable for parent in parents)
@@ -132,10 +135,17 @@ class Walk:
             (self._unusable.add if node in self._unusable else self._unusable.discard)(written)
         return found
 
-    def _with_positions_of(self, in_file: Mapping[str, torch.Tensor], node: Node, result: Any) -> Any:
-        """A node's result, with the positions of the file where PyTorch leaves the order of what they pick open."""
+    def _with_decisions_of(self, in_file: Mapping[str, torch.Tensor], node: Node, result: Any) -> Any:
+        """A node's result, with the positions of the file where PyTorch leaves the order of what they pick open, and
+        with its values next to ties of a quantisation: x / scale and x * (1 / scale) differ by a rounding error."""
         source = self._values.get(node.args[0]) if node.args and isinstance(node.args[0], Node) else None
-        if not isinstance(source, torch.Tensor) or source.numel() == 0 or not ties.picks_positions(node):
+        if not isinstance(source, torch.Tensor) or source.numel() == 0:
+            return result
+        if quantizes(node) and source.is_floating_point():
+            around = _ROUNDING_ERRORS * torch.finfo(source.dtype).eps * source.abs()
+            found = rounded(node, result, self._values, in_file, around)
+            return result if found is None else found.result
+        if not ties.picks_positions(node):
             return result
         picked = ties.picked(node, result, source, in_file, allowed=0.0)
         return result if picked is None else picked.result

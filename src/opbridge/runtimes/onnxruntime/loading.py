@@ -13,7 +13,7 @@ import onnxruntime
 from opbridge.errors import ModelFileError, UsageError
 from opbridge.kernels import aten as aten_kernel
 from opbridge.kernels.triton import host
-from opbridge.runtimes.onnxruntime import cuda_provider, kernel_libraries
+from opbridge.runtimes.onnxruntime import cuda_provider, integer_products, kernel_libraries
 from opbridge.runtimes.onnxruntime.fatal_fusions import fatal_optimisations
 from opbridge.runtimes.onnxruntime.kernel_table import CPU, LOG_NOTHING
 from opbridge.runtimes.onnxruntime.model_file import checked_model, required_kernels
@@ -62,8 +62,9 @@ def session(
         providers: The execution providers in the order of preference, as ONNX Runtime takes them; None: the CPU's. An
             execution provider that the installed ONNX Runtime lacks is an error; ONNX Runtime itself only warns.
         options: Session options, to which the kernel libraries are added, and with which the user may have registered
-            kernels that opbridge does not know; None: the defaults, without log output, as every error is raised, and
-            with products of weights of 4 or 8 bits and floating numbers in float32.
+            kernels that opbridge does not know; None: the defaults, without log output, as every error is raised, with
+            products of weights of 4 or 8 bits and floating numbers in float32, and with quantised nodes in float32
+            where ONNX Runtime's products of int8 saturate on this processor.
         threads: The number of threads that an operator may use (intra_op_num_threads), also set on given `options`.
         aten: Operators that PyTorch may run for the model in addition to the default list, by name or pattern:
             "torchvision::*".
@@ -80,18 +81,23 @@ def session(
     providers = _checked_providers(providers)
     required = required_kernels(model)
     libraries = kernel_libraries.select(kernels, required, loaded=loaded)
+    notes: list[str] = []
     if options is None:
         kernel_libraries.check_complete(label, required, libraries)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = LOG_NOTHING
         options.add_session_config_entry(*FLOAT_PRODUCTS)
+        if list(providers) == [CPU] and integer_products.saturate(model):
+            options.add_session_config_entry(*integer_products.FLOAT32)
+            notes.append(integer_products.NOTE)
         if data_folder is not None:
             options.add_session_config_entry(DATA_FOLDER, data_folder)
             options.add_session_config_entry("session.disable_prepacking", "1")
         if optimised is not True:
             options.graph_optimization_level = LEVELS[optimised or "disabled"]
     kernel_libraries.register(options, libraries)
-    note_on_kernels = host.run_on_cpu(libraries) if list(providers) == [CPU] else ""
+    if list(providers) == [CPU]:
+        notes.append(host.run_on_cpu(libraries))
     if aten_kernel.NAME in required:
         kernel_libraries.register_aten(options, label, aten)
     if threads is not None:
@@ -112,7 +118,7 @@ def session(
         loaded = open_(model)
         cuda_provider.check_opened(loaded, providers)
         _check_text(loaded, label)
-        loaded.note = note_on_kernels
+        loaded.note = "; ".join(filter(None, notes))
         return loaded
     except UnicodeDecodeError as error:  # the message has a name from the file, which is no text
         said = error.object.decode(errors="replace")
@@ -127,7 +133,7 @@ def session(
         loaded = open_(content)
     except ERRORS as error:
         raise ModelFileError(explain_refusal(model, label, str(error))) from error
-    loaded.note = "; ".join(filter(None, (note, note_on_kernels)))
+    loaded.note = "; ".join(filter(None, (note, *notes)))
     return loaded
 
 
