@@ -197,7 +197,7 @@ def one_side(monkeypatch):
     """A capture is for the sizes of the example's side alone, as where that of another side fails."""
     from opbridge.capture import all_sizes
 
-    monkeypatch.setattr(all_sizes, "capture_sides", lambda *args: None)
+    monkeypatch.setattr(all_sizes, "capture_branches", lambda *args: None)
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import pytest
 
 from opbridge.base.python_private.comprehensions import fills_container, leaves_out
 from opbridge.base.python_private.instructions import instructions
-from opbridge.base.python_private.loops import for_loops, turns
+from opbridge.base.python_private.loops import for_loops, iterations
 from opbridge.base.python_private.stacks import list_being_filled, variable, variables
-from opbridge.capture.decisions.liveness import live_names
+from opbridge.capture.control_flow.liveness import live_names
 
 
 class Watched:
-    """Counts down, and looks at the frame that goes over it before each turn."""
+    """Counts down, and looks at the frame that goes over it before each iteration."""
 
     def __init__(self, count, look):
         self._count, self._look = count, look
@@ -65,7 +65,7 @@ def test_the_list_of_a_comprehension_is_seen_as_it_grows(model):
     ],
     ids=["set", "dict", "two loops", "generator"],
 )
-def test_no_list_is_seen_where_turns_do_not_append_one_element(model):
+def test_no_list_is_seen_where_iterations_do_not_append_one_element(model):
     over = Watched(1, _filled)
     model(over)
     assert over.seen == [None, None]
@@ -137,7 +137,7 @@ def test_what_a_comprehension_hides_is_live_where_it_is_read_afterwards():
     assert all("x" not in each for each in over.seen)
 
 
-def test_a_turn_of_a_while_loop_begins_at_its_condition():
+def test_a_iteration_of_a_while_loop_begins_at_its_condition():
     def asked(x):
         while x < 5:
             y = x
@@ -145,8 +145,8 @@ def test_a_turn_of_a_while_loop_begins_at_its_condition():
         return x
 
     first = asked.__code__.co_firstlineno
-    assert {each.line for each in turns(asked.__code__)} == {first + 1}
-    assert not any(each.is_of_for for each in turns(asked.__code__))
+    assert {each.line for each in iterations(asked.__code__)} == {first + 1}
+    assert not any(each.is_of_for for each in iterations(asked.__code__))
 
 
 def test_heights_are_within_those_of_the_compiler():

@@ -1,4 +1,4 @@
-"""Which of the ways to capture a model is taken."""
+"""Which of the paths to capture a model is taken."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_failed_capture_leaves_nothing_in_containers():
     assert type(model.scales[0]) is torch.Tensor
 
 
-def test_the_captures_of_several_ways_leave_nothing_in_containers():
+def test_the_captures_of_several_paths_leave_nothing_in_containers():
     model = DecidedByData()
     taken = capture(model, torch.ones(2, 3))
     assert model.runs == 0 and len(model.scales) == 1

@@ -255,7 +255,7 @@ def test_a_write_to_what_dropout_returns_in_evaluation():
     assert_matches(model, torch.randn(3, 4))
 
 
-def test_a_graph_that_runs_again_computes_the_same_sizes_in_the_same_way():
+def test_a_graph_that_runs_again_computes_the_same_sizes_in_the_same_path():
     """The memory of a tensor is no size that the model computes, though it may be the same number."""
 
     def model(boxes, scores):

@@ -49,7 +49,7 @@ class InFours(nn.Module):
         return x.unflatten(-1, (-1, 4)).mean(-1) * 2
 
 
-class Growing(nn.Module):
+class AppendOnlyList(nn.Module):
     """Sinusoidal position embeddings, made anew for a sequence that is longer than all before."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Growing(nn.Module):
         return x + self.table[: x.shape[1]]
 
 
-class Dropping(Growing):
+class Dropping(AppendOnlyList):
     """A layer that may be dropped in training asks for a random number that changes nothing otherwise."""
 
     def forward(self, x):
@@ -121,7 +121,7 @@ class Interpolated(nn.Module):
     [
         (Padded(), 2, (1, 3, 4, 30)),
         (Convolved(), 2, (1, 2, 3, 4, 30)),
-        (Growing(), 1, (1, 15, 17, 40)),
+        (AppendOnlyList(), 1, (1, 15, 17, 40)),
         (Dropping(), 1, (1, 15, 17, 40)),
         (Interpolated(), 2, (5, 6, 7, 8, 31)),
         (Relative(), 2, (7, 8, 34, 35, 80)),

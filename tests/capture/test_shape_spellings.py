@@ -1,4 +1,4 @@
-"""The ways in which dynamic shapes are spelled; the names in the file are those that were given."""
+"""The paths in which dynamic shapes are spelled; the names in the file are those that were given."""
 
 from __future__ import annotations
 

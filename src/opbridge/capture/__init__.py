@@ -20,10 +20,10 @@ May import: symbolics, and what it stands on; no later stage.
 | data | the Capture |
 | exported_programs | what torch.export gives, as a CapturedGraph |
 | fixed_sizes | sizes that a capture fixes, and an example that does not |
-| decisions/ | a model that decides by data: a capture of each way that it may take, and one graph of all |
-| size_decisions/ | a model that decides by sizes: a capture for each kind of sizes, and one graph of all |
+| control_flow/ | branches that depend on data: a capture of each execution path, and one graph of all |
+| size_branches/ | branches that depend on sizes: a capture for each region of sizes, and one graph of all |
 | limits | how many captures these may take |
-| small_sizes | a second capture with sizes of 1, where a condition leaves these out |
+| zero_one_specialization | a second capture with sizes of 1, where a condition leaves these out |
 | model_module | the module to export |
 | model_inputs, input_names | the example inputs, and what they are called |
 | containers | classes among them, and among the outputs, that hold tensors |

@@ -11,18 +11,18 @@ from torch.utils import _pytree as pytree
 
 from opbridge.capture import comparing_captures, other_sides
 from opbridge.capture.advice import is_data_dependent
-from opbridge.capture.decisions import capture_decisions
-from opbridge.capture.decisions.answers import Answers
-from opbridge.capture.decisions.merging import Merged
+from opbridge.capture.control_flow import capture_paths
+from opbridge.capture.control_flow.branch_oracle import BranchOracle
+from opbridge.capture.control_flow.lowering import CFGLowering
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.functionalize import functionalize
 from opbridge.capture.one_attempt import Attempt, Captured
 from opbridge.capture.retries import is_by_loop, outcome
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
+from opbridge.capture.size_branches import SizePath, SizePaths, asked_zeros, capture_branches, filled
+from opbridge.capture.size_branches.filling import ContinuedPadding
+from opbridge.capture.size_branches.regions import is_trivial
 from opbridge.capture.size_constraints import contradictions
-from opbridge.capture.size_decisions import WayOfSizes, WaysOfSizes, asked_zeros, capture_sides, filled
-from opbridge.capture.size_decisions.filling import ContinuedPadding
-from opbridge.capture.size_decisions.regions import is_trivial
 from opbridge.capture.tracer.writes import written_by
 from opbridge.graph.captured_graph import CapturedGraph
 
@@ -86,9 +86,11 @@ def of_all_sizes(attempt: Attempt, example: CapturedGraph | None = None) -> Capt
         is_right.append(graph is not None and bool(found))
         return found
 
-    ways = None if attempt.looping or attempt.filling else _ways_of(attempt)
+    paths = None if attempt.looping or attempt.filling else _paths_of(attempt)
     try:
-        graph = capture_sides(leaves, attempt.shapes, capture, agrees, attempt.limits, attempt.with_one, ways, example)
+        graph = capture_branches(
+            leaves, attempt.shapes, capture, agrees, attempt.limits, attempt.with_one, paths, example
+        )
     finally:
         vars(attempt).update(kept)
     if graph is None or contradictions(graph, leaves, attempt.shapes.axes, 1):
@@ -140,12 +142,12 @@ def _filled_graph(
         vars(attempt).update(kept)
 
 
-def _ways_of(attempt: Attempt) -> WaysOfSizes:
-    """How ways of a model are captured that join again."""
+def _paths_of(attempt: Attempt) -> SizePaths:
+    """How paths of a model are captured that join again."""
     free = frozenset(axis.place for axis in attempt.shapes.axes.values())
 
-    def capture(shapes: Shapes, answers: Answers) -> WayOfSizes:
-        with _for_sizes_of_ways(attempt, shapes, free), keeping_random_state(), SideEffects(attempt.module):
+    def capture(shapes: Shapes, answers: BranchOracle) -> SizePath:
+        with _for_sizes_of_paths(attempt, shapes, free), keeping_random_state(), SideEffects(attempt.module):
             attempt.answers = answers
             try:
                 found = attempt.capture_once()
@@ -154,18 +156,18 @@ def _ways_of(attempt: Attempt) -> WaysOfSizes:
                 answers.restore()
         known = {each.expression for each in found.graph.conditions}
         further = tuple(each for each in rewritten.conditions if each.expression not in known)
-        return WayOfSizes(rewritten, further)
+        return SizePath(rewritten, further)
 
-    def merge(merged: Merged) -> CapturedGraph:
-        with _for_sizes_of_ways(attempt, attempt.shapes, free):
+    def merge(merged: CFGLowering) -> CapturedGraph:
+        with _for_sizes_of_paths(attempt, attempt.shapes, free):
             attempt.merged = merged
             return attempt.capture_once().graph
 
-    return WaysOfSizes(attempt.module, capture, merge)
+    return SizePaths(attempt.module, capture, merge)
 
 
 @contextlib.contextmanager
-def _for_sizes_of_ways(attempt: Attempt, shapes: Shapes, free: frozenset[str]) -> Iterator[None]:
+def _for_sizes_of_paths(attempt: Attempt, shapes: Shapes, free: frozenset[str]) -> Iterator[None]:
     """Within this context, an attempt is for the sizes of other shapes, none of which is fixed."""
     kept = dict(vars(attempt))
     attempt.start_again("direct")
@@ -189,7 +191,7 @@ def _for_other_sizes(attempt: Attempt, shapes: Shapes) -> CapturedGraph | None:
             attempt.looping = attempt.looping or is_by_loop(failure)
             if attempt.looping or (failure is not None and is_data_dependent(failure)):
                 attempt.start_again("direct")
-                found = capture_decisions(attempt)
+                found = capture_paths(attempt)
         if found is None:
             return None
         functional = functionalize(found.graph, frozenset(), found.rewrite)

@@ -13,14 +13,14 @@ from opbridge.capture import fixed_sizes, other_sides
 from opbridge.capture.advice import advise_branch, advise_shapes, is_data_dependent, reason, with_line
 from opbridge.capture.all_sizes import of_all_sizes, with_all_sizes, with_fillings
 from opbridge.capture.comparing_captures import differs_on_example, is_model, written_out
-from opbridge.capture.decisions import WaysRefused, capture_decisions
+from opbridge.capture.control_flow import PathsRefused, capture_paths
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.failed_attempts import dimensions, explained
 from opbridge.capture.one_attempt import Attempt, Captured, SizesContradicted
 from opbridge.capture.related_sizes import Relation, relation_of, restated
 from opbridge.capture.retries import capture_with_retries, is_by_loop, outcome
-from opbridge.capture.size_decisions import is_same
-from opbridge.capture.size_decisions.regions import holds
+from opbridge.capture.size_branches import is_same
+from opbridge.capture.size_branches.regions import holds
 from opbridge.capture.tracer.writes import written_by
 from opbridge.errors import CaptureError, UsageError
 
@@ -121,7 +121,7 @@ def _first_capture(attempt: Attempt) -> Captured:
         attempt.looping = of_sizes
         try:
             return with_all_sizes(attempt, _deciding(attempt))
-        except WaysRefused as error:
+        except PathsRefused as error:
             if not of_sizes:
                 raise CaptureError(str(error)) from error
             vars(attempt).update(kept)
@@ -153,16 +153,16 @@ def _first_capture(attempt: Attempt) -> Captured:
 
 
 def _deciding(attempt: Attempt) -> Captured:
-    """The capture of all ways that data make a model take, where it needs that with loops over sizes as decisions."""
+    """The capture of all paths that data make a model take, where it needs that with loops over sizes as decisions."""
     try:
-        return capture_decisions(attempt)
+        return capture_paths(attempt)
     except SizesContradicted as error:
         if attempt.looping or not is_by_loop(error):
             raise
     notes = attempt.notes
     attempt.start_again("direct")
     attempt.notes, attempt.looping = notes, True
-    return capture_decisions(attempt)
+    return capture_paths(attempt)
 
 
 def _said_of(error: Exception) -> str:
@@ -219,8 +219,8 @@ def _following_sizes(attempt: Attempt) -> Captured:
     if not attempt.shapes.axes or attempt.shapes.verify is not None or attempt.is_for_example:
         return _one_of(found, failure)
     demands = _demands_of(attempt, found, failure)
-    has_turns = found is not None and fixed_sizes.unrolls_a_loop(found.graph)  # which `_with_loops` is for
-    if found is not None and not has_turns and (filled_one := with_fillings(attempt, found)) is not None:
+    has_iterations = found is not None and fixed_sizes.unrolls_a_loop(found.graph)  # which `_with_loops` is for
+    if found is not None and not has_iterations and (filled_one := with_fillings(attempt, found)) is not None:
         return filled_one
     if fixed_sizes.is_by_python(failure, demands):
         found, failure = _better(attempt, found, failure)
@@ -242,7 +242,7 @@ def _following_sizes(attempt: Attempt) -> Captured:
 
 
 def _with_loops(attempt: Attempt, found: Captured) -> Captured | None:
-    """Where a capture has the turns of a loop as the example does, one in which their number is a decision, or None.
+    """A capture in which the number of iterations of a loop is a branch, where one has that of the example; or None.
 
     So it is with `range(x.shape[0] // 2)`, which does not fix the size itself, but what it is computed to; and with a
     loop over `x.split(2)`. A model that returns these parts is another matter: there are as many as in the example.
@@ -258,7 +258,7 @@ def _with_loops(attempt: Attempt, found: Captured) -> Captured | None:
     if any(map(written_by, found.graph.graph.nodes)):
         attempt.identities.shares = True  # which the first of the captures would find, and the second repeat
     try:
-        looped = capture_decisions(attempt)
+        looped = capture_paths(attempt)
         is_same = looped.graph.structure == found.graph.structure and len(looped.graph.outputs) == len(
             found.graph.outputs
         )

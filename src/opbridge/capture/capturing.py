@@ -72,7 +72,7 @@ def capture_call(
     1. The model's own Python runs (`opbridge.capture.tracer`). Gradients are off; a model that asks for gradients
        itself gets them.
     2. With dynamic shapes, sizes 0 and 1 are sizes like others at first; where that fails, torch sets them apart. Where
-       something asks whether a size is 1, a second capture tells whether that matters (`small_sizes`).
+       something asks whether a size is 1, a second capture tells whether that matters (`zero_one_specialization`).
     3. torch.export where that fails and torch.export does not; a note says why.
 
     A torch.autograd.Function with a `symbolic` stays one operator; see `functions`. So does an operator of another

@@ -36,7 +36,7 @@ def explained(attempt: Attempt, error: Exception) -> Captured:
         UsageError: The model fails by itself, or the inputs are of a wrong kind.
     """
     if isinstance(error, (CaptureError, KernelError)):
-        # Ours, from inside of torch: without the way that it took there.
+        # Ours, from inside of torch: without the path that it took there.
         raise CaptureError(with_line(error)) from error.__cause__
     if isinstance(error, OutOfTime):
         raise CaptureError(f"The capture was stopped: {error} (max_capture_seconds). Raise the limit.") from error

@@ -53,7 +53,7 @@ def is_by_python(failure: Exception | None, demands: Sequence[Condition]) -> boo
 
 
 def is_by_loop(demands: Sequence[Condition]) -> bool:
-    """Whether a loop may have fixed a size, so that it is worth to capture its turns as decisions.
+    """Whether a loop may have fixed a size, so that it is worth to capture its iterations as decisions.
 
     Args:
         demands: What a capture needs of the sizes.
@@ -62,7 +62,7 @@ def is_by_loop(demands: Sequence[Condition]) -> bool:
 
 
 def unrolls_a_loop(graph: CapturedGraph) -> bool:
-    """Whether a capture has as many turns of a loop as the example has, for sizes that give this number alone.
+    """Whether a capture has as many iterations of a loop as the example has, for sizes that give this number alone.
 
     Args:
         graph: The capture.

@@ -29,8 +29,8 @@ from opbridge.capture.resolved_call import ResolvedCall
 from opbridge.capture.side_effects import SideEffects
 from opbridge.capture.size_constraints import constrain_sizes, contradictions
 from opbridge.capture.tracer import FollowingCalls, rewritten, trace
+from opbridge.capture.tracer.append_only_lists import Identities
 from opbridge.capture.tracer.contiguous_copies import Copying
-from opbridge.capture.tracer.growing_lists import Identities
 from opbridge.capture.tracer.triton_launches import has_launches
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph
@@ -59,7 +59,8 @@ class SizesContradicted(Exception):
 
     Attributes:
         conditions: What it needs of them, each with the line that causes it where that is known.
-        unrolls: Whether the capture has as many turns of a loop as the example has; see `fixed_sizes.unrolls_a_loop`.
+        unrolls: Whether the capture has as many iterations of a loop as the example has; see
+            `fixed_sizes.unrolls_a_loop`.
         of_operators: The conditions that operators require.
     """
 
@@ -94,7 +95,7 @@ class Attempt:
         example: The dynamic shapes of the example, while those of a larger one are used.
         other_side: The places of the sizes that are those on the other side of a question; see `other_sides`. They stay
             symbolic, however few sizes there are on that side.
-        by_size: Whether this is one of several captures, each for sizes of its own; see `size_decisions`.
+        by_size: Whether this is one of several captures, each for sizes of its own; see `size_branches`.
         filling: Whether captures are made the model for both answers to questions about remainders, where they can be.
         joined: The conditions whose other side the graph is the model for as well.
         is_right_for_one: Whether the capture of the example, run for sizes of 1 that it leaves out, gave what the model
@@ -103,7 +104,7 @@ class Attempt:
         effects: What the run under way changes besides its results.
         notes: What a person should know.
         answers: The answers that the run under way gets to its questions about data.
-        merged: What runs in the place of the model: all of its ways.
+        merged: What runs in the place of the model: all of its paths.
         looping: Whether a loop over a dynamic size is a decision, and not unrolled for the example.
         identities: Which identities matter to what the model does, as far as its captures have shown.
         limits: How many captures a model that decides by data may take.

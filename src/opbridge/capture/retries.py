@@ -15,7 +15,7 @@ from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.eager_runs import run_eagerly
 from opbridge.capture.one_attempt import Attempt, Captured, SizesContradicted
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
-from opbridge.capture.small_sizes import conditions_of_empty_examples, include_small_sizes
+from opbridge.capture.zero_one_specialization import conditions_of_empty_examples, include_small_sizes
 from opbridge.errors import UsageError
 from opbridge.graph.captured_graph import CapturedGraph
 

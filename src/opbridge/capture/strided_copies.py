@@ -1,7 +1,7 @@
 """The shapes and strides of copies: `copy_`, and what writes through views become where torch rewrites a graph.
 
 torch's own functions compare strides to find their order, which asks whether dynamic sizes are one, and copy strides by
-way of a flat tensor as large as the storage. A model that writes rows in a loop calls them hundreds of times.
+path of a flat tensor as large as the storage. A model that writes rows in a loop calls them hundreds of times.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def test_what_is_written_to_is_read(model: Callable[[torch.Tensor], torch.Tensor
         np.testing.assert_array_equal(found, model(x).numpy())
 
 
-def counter_of_turns(x: torch.Tensor) -> torch.Tensor:
+def counter_of_iterations(x: torch.Tensor) -> torch.Tensor:
     left, total = torch.tensor(x.shape[0]), x.sum(0)
     while left > 0:
         left = left - 1
@@ -83,7 +83,7 @@ def counter_of_rows(x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [counter_of_turns, counter_beside_a_size, counter_of_rows])
+@pytest.mark.parametrize("model", [counter_of_iterations, counter_beside_a_size, counter_of_rows])
 def test_counters_of_loops_change(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
     shapes = {"x": {0: "rows"}}
     session = opbridge.export(model, (torch.rand(4, 3),), dynamic_shapes=shapes, verify=False).session()

@@ -98,7 +98,7 @@ def test_values_of_tensors(name: str) -> None:
     assert_matches(function, *example, others=others)
 
 
-class Merged(torch.nn.Module):
+class CFGLowering(torch.nn.Module):
     """Images of several sizes, which are elements of a tensor of a dynamic size."""
 
     def forward(self, x, grid):
@@ -117,7 +117,7 @@ def test_parts_are_reshaped_by_elements_of_a_tensor() -> None:
         return [torch.randn(sum(rows * columns for rows, columns in grid), 3), torch.tensor(grid)]
 
     assert_matches(
-        Merged(),
+        CFGLowering(),
         *given([2, 4], [4, 2]),
         others=[given([2, 2]), given([4, 4], [2, 6], [2, 2])],
         dynamic_axes={"x": {0: "tokens"}, "grid": {0: "images"}},

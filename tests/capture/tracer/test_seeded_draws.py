@@ -14,7 +14,7 @@ def _drawn(x):
     return y, torch.randperm(5), torch.empty(2, 3).uniform_(1, 2), torch.randint(0, 9, (3,)), torch.rand(2).double()
 
 
-def _in_turns(x):
+def _in_iterations(x):
     torch.manual_seed(5)
     for _ in range(3):
         x = x @ torch.randn(4, 4)
@@ -29,7 +29,7 @@ def _on_a_side(x):
     return x
 
 
-@pytest.mark.parametrize("model", [_drawn, _in_turns, _on_a_side])
+@pytest.mark.parametrize("model", [_drawn, _in_iterations, _on_a_side])
 @pytest.mark.parametrize("seed", [3, 1234])  # that which the model sets, and another
 def test_what_a_seed_gives_is_in_the_file(model, seed):
     torch.manual_seed(seed)

@@ -10,7 +10,7 @@ Checked on CPython 3.11, 3.12 and 3.13. On a release that `stacks` does not name
 | --- | --- |
 | instructions | the instructions of a function, and what the stack holds before each |
 | comprehensions | comprehensions, in the function that runs them |
-| loops | the loops of a function, and where their turns begin |
+| loops | the loops of a function, and where their iterations begin |
 | stacks | the values on the stack of a frame that runs |
 | short_circuits | truth values that `and` and `or` ask for, and that do not matter |
 | tracing | the function that Python calls for each frame that begins |

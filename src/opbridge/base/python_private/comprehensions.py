@@ -7,10 +7,10 @@ from types import CodeType
 
 from opbridge.base.python_private.instructions import Instruction, by_code, instruction_at, instructions
 
-__all__ = ["Hidden", "fills_container", "hidden_at", "leaves_out", "list_of_turns"]
+__all__ = ["Hidden", "fills_container", "hidden_at", "leaves_out", "list_of_iterations"]
 
 _APPENDING = {"LIST_APPEND": 1, "SET_ADD": 1, "MAP_ADD": 2}
-"""What a turn of a comprehension ends with, and how many values it takes."""
+"""What an iteration of a comprehension ends with, and how many values it takes."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ def hidden_at(code: CodeType, offset: int) -> tuple[Hidden, ...]:
     )
 
 
-def list_of_turns(code: CodeType, offset: int) -> int | None:
-    """Where the stack holds the list that the turns of a loop append to; None unless it is that of a comprehension.
+def list_of_iterations(code: CodeType, offset: int) -> int | None:
+    """Where the stack holds the list that a comprehension's loop appends to; None for any other loop.
 
-    It is a comprehension with one loop, each turn of which appends one element or none.
+    It is a comprehension with one loop, each iteration of which appends one element or none.
 
     Args:
         code: The code of the function that the loop runs in.
-        offset: The instruction that begins a turn.
+        offset: The instruction that begins an iteration.
     """
     loop = instruction_at(code, offset)
     stack, place = loop.stack or (), loop.before - 2
@@ -71,7 +71,7 @@ def fills_container(code: CodeType, offset: int) -> bool:
 
     Args:
         code: The code of the function that the loop runs in.
-        offset: The instruction that begins a turn.
+        offset: The instruction that begins an iteration.
     """
     return bool(_appending(code, instruction_at(code, offset)))
 
@@ -81,14 +81,14 @@ def leaves_out(code: CodeType, offset: int) -> bool:
 
     Args:
         code: The code of the function that the loop runs in.
-        offset: The instruction that begins a turn.
+        offset: The instruction that begins an iteration.
     """
-    return list_of_turns(code, offset) is not None and offset in _choosing(code)
+    return list_of_iterations(code, offset) is not None and offset in _choosing(code)
 
 
 @by_code
 def _choosing(code: CodeType) -> frozenset[int]:
-    """The loops of which a turn may end without appending an element."""
+    """The loops of which an iteration may end without appending an element."""
     return frozenset(each.offset for each in instructions(code) if each.name == "FOR_ITER" and _chooses(code, each))
 
 

@@ -1,4 +1,4 @@
-"""The loops of a function, and the lines that begin their turns."""
+"""The loops of a function, and the lines that begin their iterations."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from types import CodeType
 from opbridge.base.python_private.comprehensions import hidden_at
 from opbridge.base.python_private.instructions import by_code, instructions
 
-__all__ = ["ForLoop", "Turn", "end_of", "for_loops", "has_for_loops", "turns"]
+__all__ = ["ForLoop", "Iteration", "end_of", "for_loops", "has_for_loops", "iterations"]
 
 _FOR_ITER = dis.opmap["FOR_ITER"]
 
 
 @dataclass(frozen=True)
-class Turn:
-    """The instructions of a turn of a loop, up to one that begins the next turn.
+class Iteration:
+    """The instructions of an iteration of a loop, up to one that begins the next iteration.
 
     Attributes:
         first: The first of them.
         last: The last of them.
-        line: The line that a turn begins with: that of the condition, where it ends with that.
-        is_of_for: Whether a sequence counts the turns.
+        line: The line that an iteration begins with: that of the condition, where it ends with that.
+        is_of_for: Whether a sequence counts the iterations.
         is_of_comprehension: Whether a comprehension has the loop, in the function around it.
     """
 
@@ -36,13 +36,13 @@ class Turn:
 
 @dataclass(frozen=True)
 class ForLoop:
-    """A loop whose turns a sequence counts.
+    """A loop whose iterations a sequence counts.
 
     Attributes:
-        first: The instruction that begins a turn.
+        first: The instruction that begins an iteration.
         end: The one after the last.
         line: The line of the first.
-        begins: Where Python may be said to be as it begins a turn.
+        begins: Where Python may be said to be as it begins an iteration.
         is_of_comprehension: Whether a comprehension has the loop, in the function around it.
     """
 
@@ -54,8 +54,8 @@ class ForLoop:
 
 
 @by_code
-def turns(code: CodeType) -> tuple[Turn, ...]:
-    """The turns of a function's loops. A loop that goes on from several places has several."""
+def iterations(code: CodeType) -> tuple[Iteration, ...]:
+    """The iterations of a function's loops. A loop that goes on from several places has several."""
     found = instructions(code)
     by_offset = {each.offset: each for each in found}
     result = []
@@ -66,7 +66,7 @@ def turns(code: CodeType) -> tuple[Turn, ...]:
             is_condition = not each.name.startswith("JUMP_") or before.name.startswith("POP_JUMP_")
             line = each.line if is_condition else first.line
             inner = bool(hidden_at(code, each.offset))
-            result.append(Turn(first.offset, each.offset, line, first.name == "FOR_ITER", inner))
+            result.append(Iteration(first.offset, each.offset, line, first.name == "FOR_ITER", inner))
     return tuple(result)
 
 
@@ -78,12 +78,12 @@ def has_for_loops(code: CodeType) -> bool:
 
 @by_code
 def for_loops(code: CodeType) -> tuple[ForLoop, ...]:
-    """The loops of a function whose turns sequences count."""
+    """The loops of a function whose iterations sequences count."""
     found = instructions(code)
     result = []
     for each in found:
         if each.name == "FOR_ITER":
-            # The line of a further turn begins with the jump to it, where both are on one line.
+            # The line of a further iteration begins with the jump to it, where both are on one line.
             jumps = {other.offset for other in found if other.target == each.offset and "BACKWARD" in other.name}
             begins = frozenset({*range(each.begin, each.offset + 1, 2), *jumps})
             inner = bool(hidden_at(code, each.offset))
@@ -92,5 +92,5 @@ def for_loops(code: CodeType) -> tuple[ForLoop, ...]:
 
 
 def end_of(code: CodeType, offset: int) -> int:
-    """The instruction after a loop, by the one that begins a turn."""
+    """The instruction after a loop, by the one that begins an iteration."""
     return next(each.end for each in for_loops(code) if each.first == offset)

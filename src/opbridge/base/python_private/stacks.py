@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from types import CellType, CodeType, FrameType
 from typing import Any
 
-from opbridge.base.python_private.comprehensions import hidden_at, list_of_turns
+from opbridge.base.python_private.comprehensions import hidden_at, list_of_iterations
 from opbridge.base.python_private.instructions import name_within
 
 __all__ = ["list_being_filled", "variable", "variables"]
@@ -29,13 +29,13 @@ _NO_VALUE = object()
 
 
 def list_being_filled(frame: FrameType, over: Any) -> list[Any] | None:
-    """The list that the turns of a comprehension's loop append to; None where that is not known.
+    """The list that the iterations of a comprehension's loop append to; None where that is not known.
 
     Args:
-        frame: The frame that the loop runs in, as it begins a turn.
+        frame: The frame that the loop runs in, as it begins an iteration.
         over: The iterator that it goes over.
     """
-    place = list_of_turns(frame.f_code, frame.f_lasti)
+    place = list_of_iterations(frame.f_code, frame.f_lasti)
     if place is None or not _is_known() or _address(frame, place + 1) != id(over):
         return None
     found = _value(frame, place)
@@ -131,7 +131,7 @@ def _is_known() -> bool:
 
         def __next__(self) -> int:
             frame = sys._getframe(1)
-            place = list_of_turns(frame.f_code, frame.f_lasti)
+            place = list_of_iterations(frame.f_code, frame.f_lasti)
             is_frame = _word(_header(frame) + own) == id(frame)
             seen.append(is_frame and place is not None and _address(frame, place + 1) == id(self))
             raise StopIteration

@@ -1,7 +1,7 @@
 """Lists of numbers that a loop has filled, as what further loops go over by `zip` and `enumerate`.
 
-Such a list is gone over as the tensor that its numbers are, of which each turn reads its own. A plain `for` over a list
-asks no function of Python's for the elements, and stays what it is.
+Such a list is gone over as the tensor that its numbers are, of which each iteration reads its own. A plain `for` over a
+list asks no function of Python's for the elements, and stays what it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from opbridge.capture.tracer.sized_sequences import SizedSequence
-from opbridge.capture.tracer.turning_loops import gathered_numbers, gathered_tuples, number_at, once
+from opbridge.capture.tracer.symbolic_loops import gathered_numbers, gathered_tuples, number_at, once
 from opbridge.errors import CaptureError
 
 __all__ = ["Filled", "filled"]
@@ -59,7 +59,7 @@ class Filled(SizedSequence):
         return list(self.held)
 
 
-# Not an attribute: the elements of all turns would tell ways apart that differ in the number of turns alone.
+# Not an attribute: the elements of all iterations would tell paths apart that differ in the number of iterations alone.
 _known: weakref.WeakKeyDictionary[Filled, tuple[Any, ...]] = weakref.WeakKeyDictionary()
 
 

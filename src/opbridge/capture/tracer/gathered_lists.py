@@ -1,4 +1,4 @@
-"""What the turns of loops have appended to lists, as tensors."""
+"""What the iterations of loops have appended to lists, as tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from opbridge.base.torch_private import torch_overrides, torch_sizes
 from opbridge.base.torch_private.torch_decisions import GATHERED, GATHERED_ALONG, GATHERED_NUMBERS
-from opbridge.capture.tracer.growing_lists import Growing, Kinds, Learned, sum_of_parts
+from opbridge.capture.tracer.append_only_lists import AppendOnlyList, Kinds, LoopSummary, sum_of_parts
 
 __all__ = ["Knowing", "is_number", "joined", "numbers_of", "rows_of", "rows_of_piece", "tuples_of", "whole_list"]
 
@@ -20,14 +20,14 @@ class Knowing(Protocol):
 
     Attributes:
         learned: What runs have shown of the loops.
-        lacks_elements: Whether a list was empty that some turns append to, before a run has shown what.
+        lacks_elements: Whether a list was empty that some iterations append to, before a run has shown what.
     """
 
-    learned: Learned
+    learned: LoopSummary
     lacks_elements: bool
 
 
-def joined(growing: Growing, dim: int | None, loops: Knowing) -> tuple[list[torch.Tensor], int | None] | None:
+def joined(growing: AppendOnlyList, dim: int | None, loops: Knowing) -> tuple[list[torch.Tensor], int | None] | None:
     """The elements of a list that has grown in a loop, as tensors to be joined.
 
     Args:
@@ -51,7 +51,7 @@ def joined(growing: Growing, dim: int | None, loops: Knowing) -> tuple[list[torc
     return [*(each.unsqueeze(0) for each in first), appended, *(each.unsqueeze(0) for each in now)], None
 
 
-def whole_list(growing: Growing, loops: Knowing) -> tuple[torch.Tensor, torch.Tensor | None, int | None] | None:
+def whole_list(growing: AppendOnlyList, loops: Knowing) -> tuple[torch.Tensor, torch.Tensor | None, int | None] | None:
     """The elements of a list that has grown in a loop, as one tensor, for who is to have the whole list.
 
     Args:
@@ -76,7 +76,7 @@ def whole_list(growing: Growing, loops: Knowing) -> tuple[torch.Tensor, torch.Te
     return None
 
 
-def _sizes(growing: Growing, dim: int) -> torch.Tensor:
+def _sizes(growing: AppendOnlyList, dim: int) -> torch.Tensor:
     """The size of each element in one dimension, as int64."""
     loop = growing.loop
     length = None if growing.varies else growing.count * loop.count()
@@ -90,7 +90,7 @@ def _sizes(growing: Growing, dim: int) -> torch.Tensor:
     return torch.cat(parts) if len(parts) > 1 else gathered
 
 
-def numbers_of(growing: Growing, loops: Knowing) -> torch.Tensor | None:
+def numbers_of(growing: AppendOnlyList, loops: Knowing) -> torch.Tensor | None:
     """A list of integers that has grown in a loop, or of tensors without dimensions, as a tensor of one dimension.
 
     Args:
@@ -109,7 +109,7 @@ def numbers_of(growing: Growing, loops: Knowing) -> torch.Tensor | None:
     return torch.cat(parts) if len(parts) == len(first) + len(now) + 1 else None
 
 
-def tuples_of(growing: Growing, loops: Knowing) -> torch.Tensor | None:
+def tuples_of(growing: AppendOnlyList, loops: Knowing) -> torch.Tensor | None:
     """A list of tuples of integers that has grown in a loop, as a tensor with a row for each tuple.
 
     Args:
@@ -121,7 +121,7 @@ def tuples_of(growing: Growing, loops: Knowing) -> torch.Tensor | None:
     """
     width, loop = _width(growing, loops.learned.widths), growing.loop
     now = list(growing.pieces())
-    if width is None or growing.place in loops.learned.nested or any(isinstance(each, Growing) for each in now):
+    if width is None or growing.place in loops.learned.nested or any(isinstance(each, AppendOnlyList) for each in now):
         return None
 
     def appended() -> torch.Tensor:
@@ -138,7 +138,7 @@ def tuples_of(growing: Growing, loops: Knowing) -> torch.Tensor | None:
     return (torch.cat(parts) if len(parts) > 1 else parts[0]).unflatten(0, (-1, width))
 
 
-def _width(growing: Growing, known: dict[Hashable, int]) -> int | None:
+def _width(growing: AppendOnlyList, known: dict[Hashable, int]) -> int | None:
     """How many integers each tuple of a list has, or has had where it is empty now; None where these differ."""
     widths = {len(each) if type(each) is tuple and all(map(is_number, each)) else None for each in growing.held}
     if not widths:
@@ -151,8 +151,8 @@ def _width(growing: Growing, known: dict[Hashable, int]) -> int | None:
 
 
 def rows_of_piece(piece: Any, loops: Knowing) -> torch.Tensor | None:
-    """An element as a tensor with a row, or what a loop within a turn has appended; None where it is none."""
-    if isinstance(piece, Growing):
+    """An element as a tensor with a row, or what a loop within an iteration has appended; None where it is none."""
+    if isinstance(piece, AppendOnlyList):
         found = rows_of(piece, None, loops, is_needed=False)
         return None if found is None or found[1] is not None else found[0]
     if isinstance(piece, torch.Tensor):
@@ -165,7 +165,7 @@ def is_number(value: Any) -> bool:
     return type(value) in (int, torch.SymInt)
 
 
-def _has_numbers(growing: Growing, known: set[Hashable]) -> bool:
+def _has_numbers(growing: AppendOnlyList, known: set[Hashable]) -> bool:
     """Whether a list holds integers, or has held some where it is empty now."""
     if growing.held and all(map(is_number, growing.held)):
         known.add(growing.place)
@@ -173,8 +173,8 @@ def _has_numbers(growing: Growing, known: set[Hashable]) -> bool:
     return not growing.held and growing.place in known
 
 
-def _numbers(growing: Growing) -> torch.Tensor:
-    """The integers that turns have appended."""
+def _numbers(growing: AppendOnlyList) -> torch.Tensor:
+    """The integers that iterations have appended."""
     loop = growing.loop
     whole = loop.extended_by()
     if whole is not None:
@@ -184,9 +184,9 @@ def _numbers(growing: Growing) -> torch.Tensor:
 
 
 def rows_of(
-    growing: Growing, dim: int | None, loops: Knowing, *, is_needed: bool = True
+    growing: AppendOnlyList, dim: int | None, loops: Knowing, *, is_needed: bool = True
 ) -> tuple[torch.Tensor, int | None] | None:
-    """What turns have appended, as one tensor, and the dimension that it is concatenated along; see `joined`.
+    """What iterations have appended, as one tensor, and the dimension that it is concatenated along; see `joined`.
 
     Args:
         growing: The list.
@@ -203,7 +203,7 @@ def rows_of(
     kinds = loops.learned.kinds
     if not template and (growing.varies or not is_needed) and growing.place in kinds:
         dtype, shape = kinds[growing.place]
-        with torch_overrides.without_modes():  # no turn has appended one
+        with torch_overrides.without_modes():  # no iteration has appended one
             template = [torch.zeros(shape, dtype=dtype)]
     if not template and not is_needed:
         return None
@@ -229,7 +229,7 @@ def rows_of(
         along[growing.place] = dim % some.dim()
     elif differing:
         return None
-    # Before the first turn there are none; the operator needs one for the dtype.
+    # Before the first iteration there are none; the operator needs one for the dtype.
     if growing.place in along:
         if dim is None or along[growing.place] != dim % some.dim():
             return None
@@ -245,9 +245,9 @@ def rows_of(
     return GATHERED(elements or [some], length, sizes, growing.ends, loop.number), None
 
 
-def _rows_of_loops_within(growing: Growing, kinds: Kinds) -> tuple[torch.Tensor, None] | None:
-    """What turns have appended in which loops have appended some."""
-    elements, key = growing.rows_of_turns, (growing.place, "nested")
+def _rows_of_loops_within(growing: AppendOnlyList, kinds: Kinds) -> tuple[torch.Tensor, None] | None:
+    """What iterations have appended in which loops have appended some."""
+    elements, key = growing.rows_of_iterations, (growing.place, "nested")
     if elements:
         if any(each.dtype != elements[0].dtype or each.dim() != elements[0].dim() for each in elements):
             return None
@@ -259,6 +259,6 @@ def _rows_of_loops_within(growing: Growing, kinds: Kinds) -> tuple[torch.Tensor,
         return None
     dtype, sizes = kinds[key]
     if not elements:
-        with torch_overrides.without_modes():  # no turn has appended any
+        with torch_overrides.without_modes():  # no iteration has appended any
             elements = [torch.zeros(sizes, dtype=dtype)]
     return growing.rows(lambda: GATHERED_ALONG(elements, None, sizes, growing.ends, growing.loop.number, 0)), None

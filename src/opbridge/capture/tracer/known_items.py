@@ -41,7 +41,7 @@ class Known(enum.Enum):
     ALL = enum.auto()
     QUOTIENTS = enum.auto()
     """Quotients of Python's numbers, and not what becomes of tensors. So it is where loops may become loops of the
-    file: a counter is a tensor that each turn changes, and an integer that is known would be another one in each."""
+    file: a counter is a tensor that each iteration changes, and a known integer would differ in each."""
     NONE = enum.auto()
     """So it is where a graph is recorded again, in which those that are known are no nodes any more."""
 

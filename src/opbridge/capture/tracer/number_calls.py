@@ -32,7 +32,7 @@ from opbridge.capture.tracer.sized_sequences import (
     SizedSequence,
     Zipped,
 )
-from opbridge.capture.tracer.turning_loops import asks, copied, grown_length
+from opbridge.capture.tracer.symbolic_loops import asks, copied, grown_length
 
 __all__ = ["OTHER_PACKAGES", "FollowingCalls", "elements_of_generator", "length"]
 
@@ -252,7 +252,7 @@ def _collected(kind: type, *args: Any) -> Any:
     if isinstance(values, torch.Tensor):
         found = _sequence(values)
         return kind(values) if found is None else Listed(values) if kind is list else found
-    if isinstance(values, types.GeneratorType):  # whose loop may ask before each turn
+    if isinstance(values, types.GeneratorType):  # whose loop may ask before each iteration
         values = elements_of_generator(values)
     return copied(values, kind(values))
 
@@ -266,7 +266,7 @@ def elements_of_generator(values: Any) -> list[Any]:
 
 
 def _sequence(value: Any) -> Any:
-    """What a loop goes over that asks before each turn; None for any other value."""
+    """What a loop goes over that asks before each iteration; None for any other value."""
     if isinstance(value, torch.Tensor) and value.dim() and isinstance(value.shape[0], torch.SymInt):
         value = Rows(value)
     elif type(value) in (list, tuple):

@@ -97,7 +97,7 @@ class _Rewriting:
             leaf if leaf.node is None else Leaf(leaf.name, self._now(leaf.node), leaf.value)
             for leaf in original.outputs
         )
-        # Ways of a model that decides are compared node by node, and only some may read a value after the decision.
+        # Paths of a model that decides are compared node by node, and only some may read a value after the decision.
         decides = any(node.target is DECISION for node in original.graph.nodes)
         for node in reversed(self._optional):
             if not (decides or node.users):

@@ -20,8 +20,8 @@ from opbridge.capture.tracer.sized_factories import FACTORIES
 from opbridge.capture.tracer.sized_pools import POOLS
 from opbridge.capture.tracer.sized_sequences import CUTTING, Range, SizedSequence, cut
 from opbridge.capture.tracer.sized_spectra import inverse_stft
+from opbridge.capture.tracer.symbolic_loops import gathered, gathered_numbers
 from opbridge.capture.tracer.tensors_as_numbers import is_number, number
-from opbridge.capture.tracer.turning_loops import gathered, gathered_numbers
 
 __all__ = ["PythonFunctions", "masks_of_any_length", "taking_symbolic_bools"]
 

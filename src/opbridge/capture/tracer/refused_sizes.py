@@ -1,6 +1,6 @@
 """Errors that an operator raises for the sizes of its arguments, in PyTorch as in a capture.
 
-Where data decide, a model may be captured on a way that none of its inputs takes, as its sizes do not fit there. What
+Where data decide, a model may be captured on a path that none of its inputs takes, as its sizes do not fit there. What
 the operator refuses then, with all sizes known, or for a tensor that has no elements whatever the others are, it
 refuses in PyTorch too: the model raises an error on this way. An error that is raised for want of values, or by a
 description of the operator's alone, is none of these.

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from opbridge.capture.tracer.sized_sequences import Numbers, Parts, Range, Repeated, Rows
-from opbridge.capture.tracer.turning_loops import gathered_list
+from opbridge.capture.tracer.symbolic_loops import gathered_list
 from opbridge.graph.open_lists import OpenList, replaced
 
 __all__ = ["with_lists_joined"]

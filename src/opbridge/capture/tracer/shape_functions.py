@@ -1,7 +1,7 @@
 """Shapes of the results of frequent composite operators, without the operators that these consist of.
 
 An operator that is one node of the graph needs the shape of its result, which torch finds by running what the operator
-consists of: five operators for one `linear`. Only forms that all inputs have are here; the others go torch's way.
+consists of: five operators for one `linear`. Only forms that all inputs have are here; the others go torch's path.
 """
 
 from __future__ import annotations

@@ -17,14 +17,14 @@ from opbridge.base.torch_private import torch_proxies, torch_sizes
 from opbridge.capture.tracer.arranging import ARRANGED, arranged
 from opbridge.capture.tracer.extending_lists import is_added_in_place
 from opbridge.capture.tracer.padded_parts import padded, padding_by
-from opbridge.capture.tracer.turning_loops import (
+from opbridge.capture.tracer.symbolic_loops import (
     asks,
     gathered_list,
     gathered_numbers,
+    iterations_of,
     note_part,
     number_at,
     once,
-    turns_of,
 )
 
 __all__ = [
@@ -111,9 +111,9 @@ class SizedSequence(Sequence[Any]):
         return int(self.length)
 
     def __iter__(self) -> Iterator[Any]:
-        turns = turns_of(self, sys._getframe(1)) if self.is_indexed else None
-        self._extends = turns is not None and turns.extended is not None
-        return iter(self.elements()) if turns is None else turns
+        iterations = iterations_of(self, sys._getframe(1)) if self.is_indexed else None
+        self._extends = iterations is not None and iterations.extended is not None
+        return iter(self.elements()) if iterations is None else iterations
 
     def __getitem__(self, index: Any) -> Any:
         if not self.is_indexed or type(index) is not int:
@@ -514,7 +514,7 @@ class Zipped(SizedSequence):
 
 @contextlib.contextmanager
 def iterating_tensors() -> Iterator[None]:
-    """Within this context, a loop over the rows of a tensor, whose number is symbolic, asks before each turn.
+    """Within this context, a loop over the rows of a tensor, whose number is symbolic, asks before each iteration.
 
     So does one over its numbers. A list times a tensor is one of a symbolic length.
     """
@@ -523,9 +523,9 @@ def iterating_tensors() -> Iterator[None]:
 
     def iterated(tensor: torch.Tensor) -> Iterator[Any]:
         if tensor.dim() and isinstance(tensor.shape[0], torch.SymInt):
-            turns = turns_of(Rows(tensor), sys._getframe(1))
-            if turns is not None:
-                return turns
+            iterations = iterations_of(Rows(tensor), sys._getframe(1))
+            if iterations is not None:
+                return iterations
         found: Iterator[Any] = original(tensor)
         return found
 

@@ -44,8 +44,8 @@ from opbridge.capture.tracer.returned_lists import with_lists_joined
 from opbridge.capture.tracer.sized_sequences import iterating_tensors, repeating_lists, taking_sequences
 from opbridge.capture.tracer.sparse_operators import dense_form
 from opbridge.capture.tracer.subgraphs import body_of
+from opbridge.capture.tracer.symbolic_loops import asking
 from opbridge.capture.tracer.triton_launches import recording_launches
-from opbridge.capture.tracer.turning_loops import asking
 from opbridge.capture.tracer.weights import constant_names, parts_of, replaced, shapes_of_earlier_runs, state_of
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition, Weight
@@ -92,8 +92,8 @@ def trace(
         expected: Another capture of the model, which this one is compared with. The nodes of this one have no sources.
         calls: The Python functions that follow symbolic numbers, where there are any; where they are those of all the
             model's packages, such numbers can be hashed.
-        answers: What answers the questions about data; see `opbridge.capture.decisions`.
-        merged: What runs in the place of the model: all of its ways.
+        answers: What answers the questions about data; see `opbridge.capture.control_flow`.
+        merged: What runs in the place of the model: all of its paths.
         copying: Whether `contiguous` copies where sizes decide whether it does; see `contiguous_copies`.
 
     Raises:
@@ -219,7 +219,7 @@ class _Run:
                     self._answers.note_again,
                 ),
                 self._asking_sizes(),
-                self._answers.turns.counting(),
+                self._answers.iterations.counting(),
                 asking(self._answers.loops),
                 iterating_tensors(),
             ):
@@ -239,13 +239,13 @@ class _Run:
             line = torch_shape_env.line_of_question(self._fakes.sizes.env)
             answers.sizes.note_condition(asked, answer, line)
             return
-        made = len(answers.marks)
+        made = len(answers.events)
         answers.answer(recorder, condition, self._outermost, self._origins.stack(), question=asked[0], given=answer)
-        if len(answers.marks) > made:
+        if len(answers.events) > made:
             answers.sizes.note_decision(asked, torch_shape_env.line_of_question(self._fakes.sizes.env))
 
     def _knowing_sizes(self) -> contextlib.AbstractContextManager[None]:
-        """Within this context, questions are answered for the sizes of the way that runs, where sizes decide."""
+        """Within this context, questions are answered for the sizes of the path that runs, where sizes decide."""
         if self._merged.sizes is None:
             return contextlib.nullcontext()
         return torch_decisions.knowing_sizes(self._fakes.sizes.env, self._merged.sizes.value)
@@ -257,7 +257,7 @@ class _Run:
         self._origin = sources, path
 
     def _note_origin(self, node: Node) -> None:
-        """Notes where an operator of a way comes from."""
+        """Notes where an operator of a path comes from."""
         node.meta["sources"], node.meta["module_path"] = self._origin
 
     def _branch(self, condition: Any, side: Callable[[bool], list[torch.Tensor]]) -> list[torch.Tensor]:
@@ -285,15 +285,15 @@ class _Run:
         return results
 
     def _repeat(
-        self, goes_on: Callable[..., Any], turn: Callable[..., list[torch.Tensor]], begin: list[torch.Tensor]
+        self, goes_on: Callable[..., Any], iteration: Callable[..., list[torch.Tensor]], begin: list[torch.Tensor]
     ) -> list[torch.Tensor]:
-        """What the turns of a loop give in the end, as an operator `while_loop`.
+        """What the iterations of a loop give in the end, as an operator `while_loop`.
 
-        A size that a turn changes is one that only data decides, in the turns and after them.
+        A size that an iteration changes is one that only data decides, in the iterations and after them.
 
         Args:
-            goes_on: Whether there is a further turn, for the tensors of now.
-            turn: The tensors after a turn, for those before it.
+            goes_on: Whether there is a further iteration, for the tensors of now.
+            iteration: The tensors after an iteration, for those before it.
             begin: The tensors before the first one.
         """
         recorder, env, mode = self._recording, self._fakes.sizes.env, self._fakes.mode
@@ -303,7 +303,7 @@ class _Run:
                 given = [torch_decisions.like(mode, *each, ignored=True) for each in zip(begin, changing, strict=True)]
                 condition = self._body(goes_on, *given)
             with torch_decisions.unsupposing(env):
-                body = self._body(lambda *values: tuple(turn(*values)), *given)
+                body = self._body(lambda *values: tuple(iteration(*values)), *given)
                 found = [
                     torch_decisions.differing(*each) - known
                     for *each, known in zip(given, _returned(body), changing, strict=True)

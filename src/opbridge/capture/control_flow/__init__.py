@@ -1,0 +1,23 @@
+"""Branches that depend on data: `if x.sum() > 0`. All execution paths of a model become one graph.
+
+1. `branch_oracle`: one execution of the model, in which each condition that only data decides is answered as
+   prescribed. The graph of that `execution_path` has an event where Python asked, with what Python's variables hold
+   there: `program_points` says where, `state`, `heap_snapshot` and `operand_stack` say what, and
+   `state_fingerprint` compares it.
+2. `path_tree`: which answers have been captured, each together with every answer that may come before it. Where Python
+   is at the same point again, and its variables hold the same but for values of the graph, paths merge: what follows is
+   the same for both. `path_explorer` executes the model until nothing is left to try; `capturing_paths` calls it.
+3. `cfg`: the control-flow graph in SSA form. The operators between two branches are a block; a value that is another
+   node in each of its predecessors is a phi. `unify_arguments` says where the paths of a block differ.
+4. `lowering`: the blocks run as one model, whose branches are operators `cond`, and are captured as any model is. Loops
+   with several exits are those of `multi_exit_loops`.
+
+Where two paths that seemed to merge do not do the same, the model is captured without merging any.
+"""
+
+from __future__ import annotations
+
+from opbridge.capture.control_flow.capturing_paths import capture_paths
+from opbridge.capture.control_flow.path_tree import PathsRefused
+
+__all__ = ["PathsRefused", "capture_paths"]

@@ -1,0 +1,240 @@
+"""The answers that one run of the model gets to its questions about data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+
+from opbridge.base.sources import Source
+from opbridge.base.torch_private import torch_decisions
+from opbridge.base.torch_private.torch_decisions import DECISION
+from opbridge.capture.control_flow.carried_numbers import CarriedNumbers
+from opbridge.capture.control_flow.heap_snapshot import HeapSnapshot, settings
+from opbridge.capture.control_flow.indexing import elements_asked_for
+from opbridge.capture.control_flow.operand_stack import handles_errors
+from opbridge.capture.control_flow.program_points import IterationCounter, frames_between, is_the_models, program_point
+from opbridge.capture.control_flow.state import state_of
+from opbridge.capture.control_flow.while_loops import WhileLoops, is_asked_in_loop
+from opbridge.capture.tracer.append_only_lists import LoopSummary
+from opbridge.capture.tracer.symbolic_loops import Loops
+from opbridge.errors import CaptureError
+
+__all__ = ["BranchEvent", "BranchOracle", "LoopsSummarized", "PathsRefused"]
+
+_MOST_DECISIONS = 128
+_MOST_TURNS = 4096
+
+
+class LoopsSummarized(BaseException):
+    """A run has shown of a loop what it needs to know from its begin; no handler of the model's takes it."""
+
+
+class PathsRefused(CaptureError):
+    """A model decides by data in a manner that one graph cannot represent."""
+
+
+@dataclass(frozen=True)
+class BranchEvent:
+    """A decision that a run has come to.
+
+    Attributes:
+        place: Where Python was, and what its variables held, but for values of the graph.
+        answer: The answer that it got.
+        sources: The lines that were running, the innermost first.
+        leaves: How many values of the graph its variables held.
+        loop: Which loop of the run it begins an iteration of; None for any other decision.
+        iteration: How many iterations that loop has had.
+        unseen: What else Python held there; None where that is not known.
+        asks: Whether the loop asks by it whether there is a further iteration, which it has after the answer True.
+        may_iteration: Whether it may be asked in each iteration of a loop that no sequence counts.
+        is_last_element: Whether the model raises an error after the answer False, as an index is that of no element.
+    """
+
+    place: Hashable
+    answer: bool
+    sources: tuple[Source, ...]
+    leaves: int
+    loop: int | None = None
+    iteration: int = 0
+    unseen: Hashable = None
+    asks: bool = False
+    may_iteration: bool = False
+    is_last_element: bool = False
+
+
+class BranchOracle:
+    """Answers the questions of one run.
+
+    Args:
+        module: The model.
+        choose: Gives an answer, for the decisions so far, the place of the next one, and, where a loop asks by it
+            whether there is a further iteration, how many it has had, and whether it is a loop of a later iteration of
+            another.
+        of_sizes: Whether loops over sizes ask so, and not only those whose number of iterations data decide.
+        learned: What earlier runs have shown of the loops; this one adds to it.
+        sizes: Where questions about sizes are decisions: which of them; see `size_branches.questions`.
+
+    Attributes:
+        sizes: The same.
+        events: The decisions so far.
+        iterations: The iterations of the other loops.
+        loops: The loops that ask.
+        outermost: The frame in which the model is called.
+        chosen: The elements that indices are those of, for the trace to fill.
+        again: The uses of earlier answers: the decision, None for any, and how many decisions there were.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        choose: Callable[[Sequence[BranchEvent], Hashable, int | None, bool], bool],
+        *,
+        of_sizes: bool = False,
+        learned: LoopSummary | None = None,
+        sizes: Any = None,
+    ) -> None:
+        self.sizes = sizes
+        self._times: dict[Hashable, int] = {}
+        self._decided = 0
+        self._surroundings = HeapSnapshot(module.named_modules())
+        self._asked: frozenset[Any] = frozenset()
+        self._expressions: dict[Any, int] = {}
+        self.chosen: dict[Any, int] = {}
+        self.again: list[tuple[int | None, int]] = []
+        self._choose = choose
+        self.loops = Loops(of_sizes=of_sizes, learned=learned or LoopSummary())
+        self.iterations = IterationCounter(self.loops.learned.numbers, self._surroundings.note)
+        self.loops.carried = self.iterations.carried
+        self._numbers = CarriedNumbers(self.loops.learned)
+        self._while_loops = WhileLoops(self.loops)
+        self.events: list[BranchEvent] = []
+        self.outermost: FrameType | None = None
+
+    @property
+    def compares_objects(self) -> bool:
+        """Whether a function that has run asks whether two values are the same object."""
+        return self._surroundings.compares_objects
+
+    def restore(self) -> None:
+        """Undoes what the run has changed beside the attributes of the model's modules."""
+        self._surroundings.restore()
+
+    def elements_asked_for(self) -> int | None:
+        """How many elements a list has of which Python asks for the index of one; None where it asks for no index."""
+        return None if self.outermost is None else elements_asked_for(self.outermost)
+
+    def note_again(self, question: Any) -> None:
+        """Notes that a question, given as an expression or as a constant, was answered by an earlier answer."""
+        self.again.append((self._expressions.get(question), len(self.events)))
+
+    def answer(
+        self,
+        recorder: Any,
+        condition: torch.SymBool,
+        outermost: FrameType,
+        sources: tuple[Source, ...],
+        element: tuple[int, int] | None = None,
+        question: Hashable = None,
+        given: bool | None = None,
+        of_operator: int = 0,
+    ) -> bool:
+        """The answer to a question, which the graph gets an event of.
+
+        Args:
+            recorder: What records the graph.
+            condition: The question.
+            outermost: The frame in which the model is called.
+            sources: The lines that were running, the innermost first.
+            element: Where it is whether an index is that of an element of a list: which one, and of how many.
+            question: Where it is about sizes: what tells it from others at the same place.
+            given: The answer, where it is known.
+            of_operator: Where an operator asks: which of its questions it is, counted from 1.
+        """
+        asking = self.loops.asking
+        self.loops.made.clear()
+        if len(self.events) >= _MOST_TURNS or (asking is None and self._decided >= _MOST_DECISIONS):
+            raise PathsRefused(
+                f"The model cannot be captured: it evaluates more than {_MOST_DECISIONS} data-dependent conditions "
+                f"in one run, for example at {sources[0] if sources else 'its first line'}. In a loop, let only "
+                "tensors change between iterations: count in a tensor, or use torch.while_loop."
+            )
+        frames = list(frames_between(sys._getframe(1), outermost))
+        frames = [frame for frame in frames if is_the_models(frame)]
+        self.loops.forget_left()
+        if asking is not None:
+            self.iterations.begin_iteration(asking.frame, asking.offset)
+            if asking.outer is not None:
+                self.iterations.begin_iteration(asking.outer, asking.outer_offset)
+        at = program_point(frames, self.iterations, self.loops.offsets_in)
+        if self.loops.has_learned or (asking is None and self._while_loops.are_new(frames, at)):
+            raise LoopsSummarized
+        loop = asking or self._while_loops.at(frames, at, recorder)
+        held = state_of(
+            frames,
+            [*self._surroundings.changed(), ("settings", {"": settings()}), ("", self.loops.gone_over())],
+            recorder.knows,
+            self._elements,
+            self.iterations.carried,
+            self.chosen,
+            self._asked,
+            self._surroundings.stores,
+            strict=self.loops.learned.tells_more,
+            sharing=self.loops.learned.identities.shares,
+            comparing=self.loops.learned.identities.compares_objects,
+        )
+        tensors = self.loops.counters() + [each for each in held.leaves if isinstance(each, torch.Tensor)]
+        numbers = [each for each in held.leaves if not isinstance(each, torch.Tensor)]
+        tensors += [self.iterations.carried[id(each)][1] for each in numbers if id(each) in self.iterations.carried]
+        asked = element if question is None else question
+        here = ((at, of_operator if asked is None and of_operator > 1 else asked), held.structure)
+        if question is not None:
+            times = self._times[here] = self._times.get(here, -1) + 1
+            if times and self.events[-1].place == ((at, (question, times - 1)), held.structure):
+                self._times[here] -= 1
+                return bool(given)  # asked again before anything else was
+            here = ((at, (question, times)), held.structure)
+        if self._numbers.are_new(frames, here[0], asking is not None):
+            raise LoopsSummarized
+        is_last = element is not None and element[0] == element[1] - 1 and not handles_errors(frames)
+        if given is None:
+            chosen = is_last or self._choose(
+                self.events,
+                here,
+                None if asking is None else asking.iteration,
+                self.loops.is_in_later_iteration(asking),
+            )
+        else:
+            chosen = given
+        self._decided += asking is None
+        recorder.record(DECISION, (tensors, numbers, condition, chosen), {})
+        number, iteration = (None, 0) if loop is None else (loop.number, loop.iteration)
+        self._expressions[torch_decisions.expression_of(condition)] = len(self.events)
+        if element is None and given is None:
+            self._asked |= torch_decisions.symbols_of(condition)
+        unseen = None if self._surroundings.grown else held.unseen
+        may_iteration = asking is None and is_asked_in_loop(frames)
+        self.events.append(
+            BranchEvent(
+                here,
+                chosen,
+                sources,
+                len(held.leaves),
+                number,
+                iteration,
+                unseen,
+                asking is not None,
+                may_iteration,
+                is_last,
+            )
+        )
+        return chosen
+
+    def _elements(self, held: Sequence[Any]) -> Sequence[Any]:
+        """The elements of a list or tuple, without those that the iterations of a loop have appended."""
+        growing = self.loops.growing(held)
+        return held if growing is None else growing.elements()

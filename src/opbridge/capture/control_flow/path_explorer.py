@@ -1,0 +1,151 @@
+"""Captures a model until every decision has been answered both ways."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import itertools
+from collections.abc import Callable
+
+import torch
+
+from opbridge.base.sources import of_code
+from opbridge.base.torch_private.torch_decisions import NoSuchElement
+from opbridge.capture.control_flow.branch_oracle import BranchOracle, LoopsSummarized, PathsRefused
+from opbridge.capture.control_flow.execution_path import ExecutionPath
+from opbridge.capture.control_flow.loop_carry import check_loop_carry
+from opbridge.capture.control_flow.path_tree import PathTree
+from opbridge.capture.limits import CaptureLimits
+from opbridge.capture.tracer.refused_sizes import is_of_sizes
+from opbridge.graph.captured_graph import CapturedGraph
+
+__all__ = ["explore"]
+
+_OF_NONE = "NoneType"
+
+
+def explore(
+    paths: PathTree,
+    run: Callable[[BranchOracle], CapturedGraph],
+    module: torch.nn.Module,
+    limits: CaptureLimits,
+    *,
+    of_sizes: bool = False,
+) -> None:
+    """Captures a model until every decision has been answered both ways, with each answer that may come before it.
+
+    Args:
+        paths: Those that are known so far: none.
+        run: Captures the model with answers, and gives the graph without in-place operators.
+        module: The model.
+        limits: How many captures there may be, and how long they may take.
+        of_sizes: Whether loops over sizes are decisions.
+
+    Raises:
+        Unjoined: Paths that seemed to have joined do not do the same.
+        PathsRefused: There are too many paths.
+        Exception: What the capture of a path raises.
+    """
+    answers: tuple[bool, ...] = ()
+    first: Exception | None = None
+    for made in itertools.count():
+        if why := limits.why_reached(made, made + paths.least_further()):
+            raise PathsRefused(
+                f"The model cannot be captured: {why}, at {paths.lines()}. Use torch.where(condition, a, b) if both "
+                "values are cheap to compute, or raise the limits with max_captures= and max_capture_seconds= "
+                "(--max-captures, --max-capture-seconds)."
+            )
+        learned = _learned(paths)
+        known = {place for place, count in paths.learned.growth.items() if count}
+        given = BranchOracle(module, functools.partial(paths.chosen, answers), of_sizes=of_sizes, learned=paths.learned)
+        try:
+            graph: CapturedGraph | None = run(given)
+        except LoopsSummarized:
+            limits.count()
+            paths.forget()
+            answers = ()
+            continue
+        except PathsRefused:
+            raise
+        except Exception as error:
+            if given.loops.lacks_elements and not paths.learned.first_answer:
+                paths.learned.first_answer = True  # where a condition leaves all elements out, the other answer
+                limits.count()
+                paths.forget()
+                answers, first = (), None
+                continue
+            if not given.events or not (_lacks_iterations(error, given) or _is_raised_by_model(error)):
+                raise
+            first = first or error
+            graph = None
+        else:
+            check_loop_carry(given.events)
+        limits.count()
+        if _learned(paths) != learned:
+            paths.forget()
+            answers, first = (), None
+            continue
+        paths.add(given.events, None if graph is None else ExecutionPath.of(graph, given.events), given.again)
+        if graph is None:
+            paths.raising.add(answers)
+        if made and any(count and place not in known for place, count in paths.learned.growth.items()):
+            paths.forget()  # the runs before have taken a list for one that does not grow
+            answers = ()
+            continue
+        untaken = paths.untaken()
+        if untaken is None:
+            break
+        answers = untaken
+    if first is not None and (not paths.paths or (paths.joined and paths.unproven)):
+        raise first  # which a run with several iterations of a loop has raised
+
+
+def _learned(paths: PathTree) -> tuple[int, int, int, int, bool, bool]:
+    """What changes how paths are told apart: what lists grow by, and whether it counts which tensors are one."""
+    learned = paths.learned
+    of_lists = len(learned.varying), len(learned.nested), len(learned.of_numbers), len(learned.widths)
+    return *of_lists, learned.identities.shares, learned.identities.compares_objects
+
+
+def _lacks_iterations(error: Exception, answers: BranchOracle) -> bool:
+    """Whether a model raises an error where its loops have no iteration.
+
+    One over a size always has one, but for an empty input.
+    """
+    has_none = any(event.asks and not event.iteration and not event.answer for event in answers.events)
+    if has_none and not answers.loops.asked_of_data:
+        return True
+    if not has_none and not any(event.may_iteration for event in answers.events):
+        return False
+    is_of_none = any(text in str(error) for text in ("non-empty", "list index", "at least one tensor"))
+    # Some releases of torch assert that there is a tensor to stack.
+    kinds = (RuntimeError, IndexError, ValueError, AssertionError)
+    return isinstance(error, UnboundLocalError) or (isinstance(error, kinds) and is_of_none)
+
+
+_OF_LAYERS = frozenset({"torch.nn.functional", "torch.nn.modules.batchnorm", "torch.nn.modules.instancenorm"})
+"""Where torch checks sizes in Python."""
+
+
+def _is_raised_by_model(error: Exception) -> bool:
+    """Whether a model raises an error on a path, and not for want of values.
+
+    It is by a `raise` or an `assert` of the model's, an index that no element has, or a line of the model's that takes
+    None for a value, or a variable without one: what the path has left unset. Or an operator refuses the sizes of it,
+    as functions of torch.nn do by a ValueError.
+    """
+    if isinstance(error, NoSuchElement) or is_of_sizes(error):
+        return True
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return False
+    if of_code(trace.tb_frame.f_code, 0) is None:
+        return isinstance(error, ValueError) and trace.tb_frame.f_globals.get("__name__") in _OF_LAYERS
+    if isinstance(error, UnboundLocalError) or (
+        isinstance(error, (TypeError, AttributeError)) and _OF_NONE in str(error)
+    ):
+        return True
+    instructions = dis.get_instructions(trace.tb_frame.f_code)
+    return any(each.offset == trace.tb_lasti and each.opname == "RAISE_VARARGS" for each in instructions)

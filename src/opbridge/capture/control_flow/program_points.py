@@ -1,0 +1,186 @@
+"""Where the model's Python is: the lines that run, and how often the loops around them have begun an iteration."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from opbridge.base.python_private.comprehensions import hidden_at
+from opbridge.base.python_private.instructions import by_code
+from opbridge.base.python_private.loops import ForLoop, for_loops, has_for_loops
+from opbridge.base.python_private.tracing import tracing
+from opbridge.capture.control_flow.carried_numbers import carry
+
+__all__ = ["IterationCounter", "frames_between", "is_of_others", "is_the_models", "program_point"]
+
+_DIAGNOSING = {
+    "dis",
+    "importlib",
+    "inspect",
+    "linecache",
+    "logging",
+    "re",
+    "tokenize",
+    "traceback",
+    "typing",
+    "typing_extensions",
+    "warnings",
+}
+"""What torch runs at an operator, of Python and a package that is like a part of it; it calls nothing of a model's."""
+
+_OTHERS = frozenset(
+    {"torch", "opbridge", "contextlib", "dataclasses", "functools", "sympy", "mpmath", "triton"} | _DIAGNOSING
+)
+
+
+class IterationCounter:
+    """Counts the iterations of the `for` loops that run.
+
+    The position in a sequence that a `for` loop goes over is held by the interpreter alone. Two places in a loop are
+    the same only in the same iteration.
+
+    Args:
+        numbers: The variables of functions that hold another number in each iteration of a loop.
+        begun: Called with the frame of each function that begins to run.
+
+    Attributes:
+        carried: The numbers of these, each with the tensor that it is read from, by their identity.
+    """
+
+    def __init__(
+        self,
+        numbers: Mapping[CodeType, Iterable[str]],
+        begun: Callable[[FrameType], None] = lambda frame: None,
+    ) -> None:
+        self._begun = begun
+        # By identity, as Python hashes all that a code object holds: each with the code, which keeps its identity.
+        self._numbers = {id(code): (code, tuple(names)) for code, names in numbers.items()}
+        self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
+        self._counts: dict[FrameType, Counter[Hashable]] = {}
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[None]:
+        """Within this context, iterations are counted."""
+        try:
+            with tracing(self._called):
+                yield
+        finally:
+            self._counts.clear()
+
+    def of(self, frame: FrameType, asking: Container[int] = ()) -> tuple[int, ...]:
+        """The iteration of each `for` loop that a frame is in, the outermost first.
+
+        Args:
+            frame: The frame.
+            asking: The offsets of the loops that ask before each iteration, and are at the same place in each.
+        """
+        counts: Counter[Hashable] = self._counts.get(frame, Counter())
+        return tuple(
+            0 if loop.first in asking else counts.get(_key(loop), 0)
+            for loop in for_loops(frame.f_code)
+            if loop.first <= frame.f_lasti < loop.end
+        )
+
+    def begin_iteration(self, frame: FrameType, offset: int) -> None:
+        """Begins an iteration of a loop that asks: the loops in it begin anew."""
+        counts = self._counts.get(frame)
+        if counts is None:
+            return
+        loops = for_loops(frame.f_code)
+        own = next((each for each in loops if each.first == offset), None)
+        for each in loops:
+            if own is not None and own.first < each.first < own.end and _key(each) != _key(own):
+                counts.pop(_key(each), None)
+
+    def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
+        self._begun(frame)
+        has_loops = has_for_loops(frame.f_code) or id(frame.f_code) in self._numbers
+        if not has_loops or not is_the_models(frame):
+            return None
+        return self._ran
+
+    def _ran(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "line":
+            self._count(frame)
+            if id(frame.f_code) in self._numbers:
+                carry(frame, self._numbers[id(frame.f_code)][1], self.carried)
+        elif event == "return":
+            self._counts.pop(frame, None)
+        return self._ran
+
+    def _count(self, frame: FrameType) -> None:
+        """Counts a line that begins, which may begin an iteration."""
+        counts = self._counts.setdefault(frame, Counter())
+        offset = frame.f_lasti
+        if not hidden_at(frame.f_code, offset):
+            counts[frame.f_lineno] += 1
+        for each in for_loops(frame.f_code):
+            if not each.is_of_comprehension:
+                continue
+            if offset in each.begins:
+                counts[_key(each)] += 1
+            elif not each.first < offset < each.end:
+                counts.pop(_key(each), None)  # it begins anew each time that the function comes to it
+
+
+def _key(loop: ForLoop) -> Hashable:
+    """What the iterations of a loop are counted by: its line, or for a comprehension, which may share it, its place."""
+    return (loop.first, loop.end) if loop.is_of_comprehension else loop.line
+
+
+def frames_between(innermost: FrameType | None, outermost: FrameType) -> Iterator[FrameType]:
+    """The frames that run, the outermost first and without itself."""
+    found = []
+    frame = innermost
+    while frame is not None and frame is not outermost:
+        found.append(frame)
+        frame = frame.f_back
+    yield from reversed(found)
+
+
+def is_the_models(frame: FrameType) -> bool:
+    """Whether a frame runs the model's code, or one of torch's modules."""
+    name = str(frame.f_globals.get("__name__"))
+    if name == "torch.nn.modules.module":  # which calls modules, and their hooks
+        return False
+    return not is_of_others(name)
+
+
+def is_of_others(name: str) -> bool:
+    """Whether a module of Python's is not the model's, given its name; torch's layers count as the model's."""
+    return not name.startswith("torch.nn.") and name.partition(".")[0] in _OTHERS
+
+
+def program_point(
+    frames: list[FrameType],
+    iterations: IterationCounter,
+    asking: Callable[[FrameType], Container[int]] = lambda frame: (),
+) -> Hashable:
+    """Where frames are.
+
+    Args:
+        frames: The frames.
+        iterations: The iterations of their loops.
+        asking: Gives the offsets of the loops in a frame that ask before each iteration.
+
+    In lines and columns: Python compiles the condition of a `while` twice, before the loop and at the end of an
+    iteration.
+    """
+    return tuple(
+        (frame.f_code, _positions(frame.f_code)[frame.f_lasti // 2], iterations.of(frame, asking(frame)))
+        for frame in frames
+    )
+
+
+@by_code
+def _positions(code: CodeType) -> tuple[Hashable, ...]:
+    """For each instruction, the lines and columns that it was compiled from, or its place in the code."""
+    return tuple(
+        position if position[0] is not None and position[2] is not None else index
+        for index, position in enumerate(code.co_positions())
+    )

@@ -1,0 +1,337 @@
+"""Questions about sizes whose one side does what is nothing on the other one, in one graph without a decision.
+
+`if n % 4 != 0: x = pad(x, (0, 4 - n % 4))` pads by nothing where `n` is a multiple of 4, if the amount is continued
+to that; after it, the size is a multiple of 4 for all `n`. A slice of what was padded takes everything there.
+
+1. The model is captured for sizes that are multiples of nothing that it asks about: all is padded. The amounts are
+   continued to the other sizes.
+2. It is captured for other sizes as it is, until each answer of each question was given. Each of these captures has
+   to be the same as the first one for the sizes that it is for, when what does nothing there is left out.
+3. The first capture has to give what the model gives for sizes that give the answers together which these do not.
+
+Where that is so, the first capture is the model for all these sizes, and its questions are none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from opbridge.base.torch_private import torch_paddings
+from opbridge.capture import other_sides
+from opbridge.capture.dynamic_shapes import Shapes
+from opbridge.capture.limits import CaptureLimits
+from opbridge.capture.size_branches.asked_questions import AskedQuestions, count_of_nonzero, remainders
+from opbridge.capture.size_branches.joining import is_same
+from opbridge.capture.size_branches.regions import negated
+from opbridge.capture.size_branches.same_in_region import KeysOfRegion
+from opbridge.capture.size_constraints import holds_at, is_evaluated, value_at
+from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
+
+__all__ = ["ContinuedPadding", "filled"]
+
+_MOST_CAPTURES = 10
+_MOST_AGAIN = 3
+_MOST_TRIED = 16
+_COMPARED = 10
+_NEAREST = 600
+
+_MOST_TIMES = 8
+
+Sizes = dict[str, int]
+Capturing = Callable[[Shapes, contextlib.AbstractContextManager[Any]], CapturedGraph | None]
+Agreeing = Callable[[CapturedGraph | None, list[Any]], bool | None]
+
+
+class ContinuedPadding(TorchFunctionMode):
+    """Within this context, an amount of padding that follows a question about a remainder is continued to all sizes."""
+
+    def __torch_function__(self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is not torch.nn.functional.pad:
+            return function(*args, **(kwargs or {}))
+        given = inspect.signature(function).bind(*args, **(kwargs or {}))
+        given.arguments["pad"] = [
+            torch_paddings.continued(each) if isinstance(each, torch.SymInt) else each
+            for each in given.arguments["pad"]
+        ]
+        return function(*given.args, **given.kwargs)
+
+
+class _CountedPadding(TorchFunctionMode):
+    """Counts the sides of tensors that are padded by something while a model runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is torch.nn.functional.pad:
+            given = inspect.signature(function).bind(*args, **(kwargs or {}))
+            self.count += sum(bool(each) for each in given.arguments["pad"])
+        return function(*args, **(kwargs or {}))
+
+
+def _until_zero(expressions: Sequence[str], sizes: Sizes, never: set[str]) -> list[str]:
+    """The first numbers, up to one that is 0 for sizes and should not be."""
+    found = []
+    for each in expressions:
+        if each not in never:
+            found.append(each)
+            if not value_at(each, sizes):
+                break
+    return found
+
+
+def _holds(graph: CapturedGraph, sizes: Sizes) -> bool:
+    return all(holds_at(each.expression, sizes) for each in graph.conditions)
+
+
+def _multiplicity(number: int) -> int:
+    """How often a number can be divided by 2, up to five times; 0 for 0, as a size of 1 is like no other."""
+    return 0 if not number else next((times for times in range(5) if number % 2 ** (times + 1)), 5)
+
+
+def _beside_multiples(size: int) -> list[int]:
+    """Sizes that are one more than a multiple of powers of 2, and remain so if they are halved and rounded up."""
+    found = range(1, 3 * size + 64)
+    return sorted(found, key=lambda each: (-_multiplicity(each - 1), abs(each - size)))[:24] + list(found[:9])
+
+
+def filled(
+    found: CapturedGraph,
+    leaves: list[Any],
+    shapes: Shapes,
+    capture: Capturing,
+    agrees: Agreeing,
+    limits: CaptureLimits,
+    *,
+    is_continued: bool = False,
+) -> CapturedGraph | None:
+    """One graph for the sizes of both sides of questions about remainders; None where there is none.
+
+    Args:
+        found: A capture of the example.
+        leaves: The leaves of `(args, kwargs)`.
+        shapes: The dynamic shapes of the example.
+        capture: Captures the model for the sizes of other shapes, within a context, without in-place operators; None
+            where that fails.
+        agrees: Whether a capture gives what the model gives on leaves; None where the model raises an error. Without a
+            capture, whether the model runs.
+        limits: How many captures there may be.
+        is_continued: Whether the capture was made within `ContinuedPadding`.
+    """
+    filling = _Filling(found, leaves, shapes, capture, agrees, limits, is_continued)
+    return filling.graph() if filling.remainders else None
+
+
+class _Filling:
+    def __init__(
+        self,
+        found: CapturedGraph,
+        leaves: list[Any],
+        shapes: Shapes,
+        capture: Capturing,
+        agrees: Agreeing,
+        limits: CaptureLimits,
+        is_continued: bool,
+    ) -> None:
+        self._leaves, self._shapes, self._capture, self._agrees = leaves, shapes, capture, agrees
+        self._limits, self._made, self._places = limits, 0, dict(found.places)
+        self._axes = other_sides.plain_axes(found, shapes)
+        example = other_sides.sizes_of_symbols(found, shapes)
+        self._example = example
+        self._continued = found if is_continued else None
+        self._found = found
+        self.remainders = remainders(self._own(found))
+        self._runs: dict[tuple[int, ...], bool] = {}
+
+    def _nothing_asked(self) -> AskedQuestions:
+        low = {symbol: axis.low or 0 for symbol, axis in self._axes.items()}
+        return AskedQuestions(self._example, low, {symbol: axis.high for symbol, axis in self._axes.items()})
+
+    def _own(self, graph: CapturedGraph) -> list[SizeCondition]:
+        """What the model itself asks, of sizes that are known."""
+        return [each for each in graph.conditions if not each.by_operator and self._is_known(each)]
+
+    def _is_known(self, condition: SizeCondition) -> bool:
+        return self._example.keys() >= set(condition.symbols) and is_evaluated(condition.expression, self._example)
+
+    def _kept(self, graph: CapturedGraph) -> list[SizeCondition]:
+        """What else the model itself asks: there, the sides are different ones."""
+        return [each for each in self._own(graph) if not remainders([each])]
+
+    def graph(self) -> CapturedGraph | None:
+        """The graph; None where the sides differ in more."""
+        self._asked = self._nothing_asked()
+        self._asked.keep(self._kept(self._found))
+        made = self._of_no_multiples()
+        if made is None:
+            return None
+        graph, sizes = made
+        own = self._own(graph)
+        self._asked = self._nothing_asked()  # what the example was asked is no condition of this capture
+        self._asked.keep(self._kept(graph))
+        self._asked.add_multiples(remainders(own))
+        self._asked.note(own, sizes, is_general=True)
+        accepted, sides = [sizes], [sizes]
+        while (other := self._untaken(graph, sides)) is not None:
+            region = self._same(graph, other)
+            if region is None:
+                return None
+            accepted += region
+            sides.append(other)
+        asked = {each.expression for each in own}
+        if not all(each.condition.expression in asked for each in self._asked.found if len(each.taken) < 2):
+            return None  # what the model does for the other answer is not known, and the first capture does not ask
+        if len(sides) < 2 or not self._is_model(graph, sides):
+            return None
+        left = tuple(
+            each
+            for each in graph.conditions
+            if not self._is_known(each) or all(holds_at(each.expression, point) for point in accepted)
+        )
+        ranges = graph.ranges | {symbol: (0, axis.high) for symbol, axis in self._axes.items()}
+        return dataclasses.replace(graph, conditions=left, ranges=ranges, side_sizes=tuple(sides))
+
+    def _of_no_multiples(self) -> tuple[CapturedGraph, Sizes] | None:
+        """A capture in which everything is padded that may be, and its sizes."""
+        wanted, made = _until_zero(self.remainders, self._example, set()), None
+        never: set[str] = set()
+        for _ in range(_MOST_AGAIN):
+            sizes = self._with_remainders(wanted)
+            while sizes is None and wanted:  # none has the last remainder, or the model runs for none
+                never.add(wanted.pop())
+                sizes = self._with_remainders(wanted)
+            if sizes is None or not wanted:
+                return made
+            is_example = sizes == self._example
+            graph = self._continued if is_example and self._continued else self._captured(sizes, ContinuedPadding())
+            if graph is None:
+                return made
+            beside = [each for each in self._kept(graph) if not holds_at(each.expression, self._example)]
+            if beside:  # the example is on another side of these
+                self._asked.keep([negated(each) for each in beside])
+                continue
+            made = graph, sizes
+            own = remainders(self._own(graph))
+            wanted = _until_zero(own, sizes, never)
+            if count_of_nonzero(wanted, sizes) == len(wanted):
+                break
+        return made
+
+    def _with_remainders(self, wanted: Sequence[str]) -> Sizes | None:
+        """Sizes for which these remainders are not 0, and for which the model pads as much as possible."""
+        symbols = [each for each in self._axes if any(re.search(rf"\b{each}\b", text) for text in self.remainders)]
+        mixed = self._asked.mixed(symbols, _beside_multiples)
+        found = [each for each in mixed if count_of_nonzero(wanted, each) == len(wanted)]
+        found.sort(key=lambda each: (-sum(_multiplicity(each[symbol] - 1) for symbol in symbols), self._distance(each)))
+        best: tuple[int, Sizes] | None = None
+        for sizes in found[:_MOST_TRIED]:
+            with _CountedPadding() as counted:
+                resized = self._resized(sizes)
+                runs = resized is not None and self._agrees(None, resized[1]) is not None
+            if runs and (best is None or counted.count > best[0]):
+                best = counted.count, sizes
+        return best and best[1]
+
+    def _distance(self, sizes: Sizes) -> int:
+        return sum(abs(size - self._example[symbol]) for symbol, size in sizes.items())
+
+    def _captured(self, sizes: Sizes, context: contextlib.AbstractContextManager[Any]) -> CapturedGraph | None:
+        if self._made >= _MOST_CAPTURES or self._limits.why_reached(self._made):
+            return None
+        resized = self._resized(sizes)
+        if resized is None:
+            return None
+        graph = self._capture(resized[0], context)
+        self._made += 1
+        self._limits.count()
+        if graph is None or dict(graph.places) != self._places:
+            return None
+        return graph if all(holds_at(each.expression, sizes) for each in self._known(graph)) else None
+
+    def _known(self, graph: CapturedGraph) -> list[SizeCondition]:
+        return [each for each in graph.conditions if self._is_known(each)]
+
+    def _same(self, graph: CapturedGraph, sizes: Sizes) -> list[Sizes] | None:
+        """Captures the model for sizes; if it is the same for all sizes of that side, some of these, else None."""
+        other = self._captured(sizes, contextlib.nullcontext())
+        if other is None or len(self._known(other)) < len(other.conditions):
+            return None
+        own, far = self._own(other), self._asked.far(sizes)
+        if not all(holds_at(each.expression, point) for each in own for point in far):
+            return None  # the model does something else for large sizes of this side
+        region = [*self._asked.around(sizes, other.conditions), *(each for each in far if _holds(other, each))]
+        if not is_same(graph, other, KeysOfRegion(region)) or not self._agree(graph, sizes):
+            return None
+        self._asked.note(own, sizes)
+        return region
+
+    def _untaken(self, graph: CapturedGraph, sides: Sequence[Sizes]) -> Sizes | None:
+        """Sizes that give answers of which there is no capture, as many as possible; None where there are none."""
+        wanted = []
+        for question in self._asked.found:
+            answers = self._asked.answers(question.condition.expression)
+            places = self._asked.where(question.before)
+            wanted += [
+                {place for place in places if answers[place] is answer}
+                for answer in (True, False)
+                if answer not in question.taken
+            ]
+        count: dict[int, int] = {}
+        for places_of_one in wanted:
+            for place in places_of_one:
+                count[place] = count.get(place, 0) + 1
+        points = self._asked.points
+        ordered = sorted(count, key=lambda place: (-count[place], self._distance(points[place])))
+        untried = itertools.islice((points[place] for place in ordered if points[place] not in sides), _MOST_TRIED)
+        return next(filter(self._may_run, untried), None)
+
+    def _is_model(self, graph: CapturedGraph, sides: Sequence[Sizes]) -> bool:
+        """Whether a graph gives what the model gives for sizes that give each two answers together, as far as tried."""
+        expressions = [each.condition.expression for each in self._asked.found]
+        answers = list(zip(*map(self._asked.answers, expressions), strict=True))
+
+        def pairs(place: int) -> set[tuple[int, bool, int, bool]]:
+            own = answers[place]
+            return {(i, own[i], j, own[j]) for i in range(len(own)) for j in range(i)}
+
+        points = self._asked.points
+        seen = set().union(*(pairs(points.index(each)) for each in sides))
+        near = sorted(range(len(points)), key=lambda place: self._distance(points[place]))[:_NEAREST]
+        for _ in range(_COMPARED):
+            place = max(near, key=lambda each: len(pairs(each) - seen), default=None)
+            if place is None or not pairs(place) - seen:
+                break
+            near.remove(place)
+            if self._may_run(points[place]):
+                if not self._agree(graph, points[place]):
+                    return False
+                seen |= pairs(place)
+        return True
+
+    def _agree(self, graph: CapturedGraph, sizes: Sizes) -> bool:
+        resized = self._resized(sizes)
+        return resized is not None and bool(self._agrees(graph, resized[1]))
+
+    def _may_run(self, sizes: Sizes) -> bool:
+        key = tuple(sizes.values())
+        if key not in self._runs:
+            resized = self._resized(sizes)
+            self._runs[key] = resized is not None and self._agrees(None, resized[1]) is not None
+        return self._runs[key]
+
+    def _resized(self, sizes: Sizes) -> tuple[Shapes, list[Any]] | None:
+        """The shapes and the inputs of some sizes; None where there are too many elements."""
+        shapes = other_sides.with_sizes(self._shapes, {self._axes[each].place: sizes[each] for each in self._axes})
+        if not other_sides.are_few(self._leaves, shapes, self._shapes, _MOST_TIMES):
+            return None
+        return shapes, other_sides.of_sizes(self._leaves, shapes)

@@ -1,0 +1,346 @@
+"""Lists and tuples that may grow in the iterations of a loop."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Collection, Hashable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any, Protocol
+
+import torch
+
+from opbridge.base.python_private.stacks import variables
+from opbridge.base.torch_private import torch_sizes
+from opbridge.capture.tracer.extending_lists import reads_elements
+
+__all__ = ["AppendOnlyList", "Identities", "Iterations", "Kinds", "LoopSummary", "held_in", "sum_of_parts"]
+
+
+Kinds = dict[Hashable, tuple[torch.dtype, list[int]]]
+"""The dtype and the sizes of elements of lists, by their places."""
+
+
+@dataclass
+class Identities:
+    """Which identities matter to what a model does: by these, its paths are told apart.
+
+    Attributes:
+        shares: Whether it may matter which tensors share values, as a run has written to one in place.
+        compares_objects: Whether the model's code asks whether two values are the same object.
+    """
+
+    shares: bool = False
+    compares_objects: bool = False
+
+
+@dataclass
+class LoopSummary:
+    """What the runs of a model have shown of its loops, so that the next ones know it from the begin.
+
+    Attributes:
+        growth: How many elements an iteration appends to a list, by the place of the list.
+        varying: The lists that iterations append other numbers of elements to, by the same.
+        kinds: The dtype and the sizes of an element of a list, where the sizes are known, by the same.
+        differing: The dimension in which the elements of a list differ, by the same.
+        of_numbers: The lists that have held integers.
+        widths: How many integers the tuples have that lists have held, by the places of these.
+        nested: The lists to which loops within iterations append, or iterations both tensors and numbers.
+        numbers: The variables of a function that hold another number in each iteration of a loop.
+        asked_again: The loops that no sequence counts, by the place of their first decision: in which of the frames
+            there they run, and their first and last instruction.
+        first_answer: What a decision is answered that no run has come to yet.
+        carries_numbers: Whether such variables and such loops are looked for.
+        identities: Which identities matter; all captures of a model share it.
+        tells_more: Whether paths join only where the layouts of tensors are the same, and which of them share values.
+    """
+
+    growth: dict[Hashable, int] = field(default_factory=dict)
+    varying: set[Hashable] = field(default_factory=set)
+    kinds: Kinds = field(default_factory=dict)
+    differing: dict[Hashable, int] = field(default_factory=dict)
+    nested: set[Hashable] = field(default_factory=set)
+    of_numbers: set[Hashable] = field(default_factory=set)
+    widths: dict[Hashable, int] = field(default_factory=dict)
+    numbers: dict[CodeType, set[str]] = field(default_factory=dict)
+    asked_again: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
+    first_answer: bool = False
+    carries_numbers: bool = True
+    identities: Identities = field(default_factory=Identities)
+    tells_more: bool = False
+
+
+class Iterations(Protocol):
+    """The iterations of a loop.
+
+    Attributes:
+        frame: The frame that it runs in.
+        offset: The instruction that begins an iteration.
+        outer: Another frame that goes over its iterations.
+        counter: The number of iterations, as a tensor.
+        growth: How many elements an iteration appends to a list, by the place of the list.
+        varying: The places of the lists to which iterations append other numbers of elements.
+        iteration: How many iterations it has had.
+        number: Which loop of the run it is.
+        is_over: Whether it has had its last iteration.
+        parts: For each iteration, the sizes of the parts of tensors that it was given, each with the sum of all of
+            them.
+    """
+
+    iteration: int
+    number: int
+    offset: int
+    parts: list[list[tuple[Any, Any]]]
+    frame: FrameType
+
+    @property
+    def growth(self) -> dict[Hashable, int]: ...
+
+    @property
+    def varying(self) -> set[Hashable]: ...
+
+    @property
+    def is_over(self) -> bool: ...
+
+    @property
+    def outer(self) -> FrameType | None: ...
+
+    @property
+    def counter(self) -> torch.Tensor | None: ...
+
+    def runs(self) -> bool:
+        """Whether an iteration of it runs."""
+
+    def extended_by(self) -> torch.Tensor | None:
+        """The integers that it has extended a list by; None where it does something else, or is not over."""
+
+    def count(self) -> Any:
+        """How many iterations it has had, for any number of them."""
+
+
+@dataclass(eq=False)
+class AppendOnlyList:
+    """A list or a tuple that may grow in the iterations of a loop.
+
+    Attributes:
+        held: The list, or a tuple that was made of it.
+        loop: The loop.
+        first: How many elements it had before the loop.
+        beginning: These.
+        each: How many elements an iteration appends; None while that is not known.
+        known: The elements at the last iteration.
+        place: Which list of which loop it is, in any run.
+        is_kept: Whether iterations do nothing else with it than appending elements.
+        ends: How many elements iterations had appended after each.
+        inner: What is known of it in a loop within an iteration, the last one that has begun in the iteration.
+        around: What is known of it in the loop around its own.
+        segments: What such loops have appended since the last iteration: the first element, and the one after the last.
+        rows_of_iterations: Where there are such loops, what iterations have appended, as tensors with a row for each
+            element.
+        frame: Where a variable holds it, the frame of that: `outs += (x,)` has the variable hold another tuple.
+        name: The name of the variable.
+    """
+
+    held: list[Any] | tuple[Any, ...]
+    loop: Iterations
+    first: int
+    each: int | None = None
+    known: list[Any] = field(default_factory=list)
+    beginning: list[Any] = field(default_factory=list)
+    place: Hashable = None
+    is_kept: bool = True
+    frame: FrameType | None = None
+    name: Hashable = None
+    ends: list[int] = field(default_factory=list)
+    inner: AppendOnlyList | None = None
+    around: AppendOnlyList | None = None
+    segments: list[tuple[int, int, AppendOnlyList]] = field(default_factory=list)
+    rows_of_iterations: list[torch.Tensor] = field(default_factory=list)
+    _rows: tuple[int, torch.Tensor] | None = None
+
+    @classmethod
+    def of(
+        cls, held: list[Any] | tuple[Any, ...], loop: Iterations, place: Hashable, frame: FrameType, name: Hashable
+    ) -> AppendOnlyList:
+        """What a loop begins with."""
+        return cls(held, loop, len(held), known=list(held), beginning=list(held), place=place, frame=frame, name=name)
+
+    def is_in_variable(self) -> bool:
+        """Whether the variable holds another one, which begins with the elements at the last iteration; takes that."""
+        if self.frame is None or not self.is_kept:
+            return False
+        held: Any = variables(self.frame)
+        now = held.get(self.name)
+        if type(now) is not type(self.held) or now is self.held:
+            return False
+        if len(now) < len(self.known) or not all(map(operator.is_, now, self.known)):
+            return False
+        self.held = now
+        return True
+
+    def follow(self) -> list[Any]:
+        """Looks at what an iteration has done.
+
+        Returns:
+            What the iteration has appended; see `pieces`.
+        """
+        self.is_in_variable()
+        is_same = len(self.held) >= len(self.known) and all(map(operator.is_, self.held, self.known))
+        if self.running() is not None or any(not each.is_kept for each in self.within()):  # it was left before its end
+            is_same = False
+        self.is_kept = self.is_kept and is_same
+        pieces = list(self.pieces()) if is_same else []
+        count = len(pieces) if is_same else len(self.held) - len(self.known)
+        if self.is_kept and (self.loop.growth.get(self.place, count) != count or self.each not in (None, count)):
+            self.loop.varying.add(self.place)
+        if self.is_kept and not self.varies:
+            self.loop.growth[self.place] = count
+        else:
+            self.loop.growth.pop(self.place, None)
+        self.each = count
+        self.known = list(self.held)
+        self.segments, self.inner = [], None
+        self.ends.append(len(self.held) - self.first)
+        return pieces
+
+    def replace_last(self, number: Any) -> None:
+        """Puts another object in the place of the last element at the last iteration."""
+        at = len(self.known) - 1
+        assert isinstance(self.held, list)
+        self.held[at] = number
+        each: AppendOnlyList | None = self
+        while each is not None:
+            if at < len(each.known):
+                each.known[at] = number
+            each = each.around
+
+    def elements(self) -> list[Any]:
+        """Its elements without those of iterations that are over, where iterations do nothing but append to it.
+
+        Where there are some before the first iteration, the last one of the iterations that are over is among them.
+        """
+        if not self.is_kept or any(not each.is_kept for each in self.within()):
+            return list(self.held)
+        return [*self.beginning, *self._seen(self.shows_last)]
+
+    @functools.cached_property
+    def shows_last(self) -> bool:
+        """Whether iterations may read the last element of those before."""
+        if not self.first or not isinstance(self.name, str):
+            return bool(self.first)
+        last = self.beginning[-1] if type(self.beginning[-1]) is tuple else self.beginning[-1:]
+        if any(type(each) not in (int, torch.SymInt) for each in last):
+            return True
+        return self.frame is None or reads_elements(self.frame.f_code, self.name)
+
+    def _seen(self, has_last: bool) -> Iterator[Any]:
+        if has_last:
+            yield self.held[len(self.known) - 1]
+        at = len(self.known)
+        for begin, end, _ in self.segments:
+            yield from self.held[at:begin]
+            if has_last:
+                yield self.held[end - 1]
+            at = end
+        inner = self.running()
+        yield from self.held[at : None if inner is None else inner.first]
+        if inner is not None:
+            yield from inner._seen(has_last)
+
+    def within(self) -> Iterator[AppendOnlyList]:
+        """What is known of it in the loops within the iteration."""
+        inner = self.running()
+        for each in (*(each for _, _, each in self.segments), *(() if inner is None else (inner,))):
+            yield each
+            yield from each.within()
+
+    def running(self) -> AppendOnlyList | None:
+        """What is known of it in an inner loop of the iteration that has not ended, where that appends to it."""
+        inner = self.inner
+        return inner if inner is not None and inner.nests and not inner.loop.is_over else None
+
+    def pieces(self) -> Iterator[Any]:
+        """What this iteration has appended: elements, and what is known of the lists in loops within the iteration."""
+        at = len(self.known)
+        for begin, end, inner in self.segments:
+            yield from self.held[at:begin]
+            yield inner
+            at = end
+        inner_now = self.running()
+        yield from self.held[at : None if inner_now is None else inner_now.first]
+
+    @property
+    def nests(self) -> bool:
+        """Whether iterations have appended elements, as this run or an earlier one has shown."""
+        return bool(self.count) or self.varies
+
+    def innermost(self, running: Collection[Iterations]) -> AppendOnlyList:
+        """What is known of it in the innermost of the loops that run."""
+        inner = self.inner
+        return self if inner is None or inner.loop not in running else inner.innermost(running)
+
+    def levels(self) -> Iterator[AppendOnlyList]:
+        """What is known of it in its loop, and in the last one within."""
+        yield self
+        if self.inner is not None:
+            yield from self.inner.levels()
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether iterations have appended elements, as far as iterations do nothing else with it."""
+        return self.is_kept and self.nests
+
+    @property
+    def varies(self) -> bool:
+        """Whether iterations append other numbers of elements."""
+        return self.place in self.loop.varying
+
+    @property
+    def count(self) -> int:
+        """How many elements an iteration appends, as this run or an earlier one has shown; 0 where none has."""
+        return self.loop.growth.get(self.place, 0) if self.each is None else self.each
+
+    def rows(self, make: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """What iterations have appended, as one tensor: the same one as long as no iteration has appended more.
+
+        Args:
+            make: Makes it.
+        """
+        if self._rows is None or self._rows[0] != len(self.ends):
+            self._rows = len(self.ends), make()
+        return self._rows[1]
+
+    def tensors(self) -> list[torch.Tensor]:
+        """The elements that iterations have appended."""
+        return list(self.known[self.first :])
+
+
+def sum_of_parts(growing: AppendOnlyList, dim: int) -> Any:
+    """The sum of the sizes of the elements in one dimension, where they are parts of a tensor; None: not known."""
+    loop, count = growing.loop, growing.count
+    elements = growing.tensors()
+    if not loop.is_over or not elements or len(elements) != count * loop.iteration:
+        return None
+    totals: list[Any] = []
+    for index, each in enumerate(elements):
+        parts = loop.parts[index // count]
+        total = next((total for size, total in parts if torch_sizes.is_equal(size, each.shape[dim])), None)
+        if total is None or (totals and not torch_sizes.is_equal(total, totals[0])):
+            return None
+        totals.append(total)
+    return totals[0] * count
+
+
+def held_in(frame: FrameType) -> Iterator[tuple[Hashable, list[Any] | tuple[Any, ...]]]:
+    """The lists and tuples that the variables of a frame hold, each with what tells it from the others.
+
+    Those are the names of variables; a list in another container has no name of its own.
+    """
+    for name, value in variables(frame).items():
+        if type(value) in (list, tuple):
+            yield name, value
+        if type(value) is tuple:
+            yield from (((name, place), each) for place, each in enumerate(value) if type(each) is list)
+        elif type(value) is dict:
+            yield from (((name, key), each) for key, each in value.items() if type(each) is list)

@@ -1,0 +1,514 @@
+"""Python loops whose number of iterations a size or data decides: each iteration asks whether there is another.
+
+`for i in range(n)` asks `i < n` before each iteration, with an `i` that is read from a tensor which counts the
+iterations. That is what `while i < n:` asks, so that the capture of decisions makes an ONNX Loop of it. `for row in x`
+asks for the rows of `x` so.
+
+The loop of a comprehension asks so too, and that of a generator, in whatever goes over the generator.
+
+A list that each iteration appends to keeps its elements, of which a capture has as many as it has iterations. What
+`torch.stack` and `torch.cat` make of the whole list, and its length, are those for any number of iterations. Everything
+else that a model does with such a list depends on the number of iterations, so that captures of several numbers of
+iterations differ.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import itertools
+import operator
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from types import FrameType
+from typing import Any, Protocol
+
+import torch
+
+from opbridge.base.python_private.comprehensions import fills_container, leaves_out
+from opbridge.base.python_private.instructions import instruction_at
+from opbridge.base.python_private.loops import end_of
+from opbridge.base.python_private.stacks import list_being_filled
+from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_TURN
+from opbridge.capture.tracer.append_only_lists import AppendOnlyList, Iterations, LoopSummary, held_in
+from opbridge.capture.tracer.extending_lists import extended_by
+from opbridge.capture.tracer.gathered_lists import (
+    is_number,
+    joined,
+    numbers_of,
+    rows_of,
+    rows_of_piece,
+    tuples_of,
+    whole_list,
+)
+
+__all__ = [
+    "AppendOnlyList",
+    "Counted",
+    "Loops",
+    "SymbolicLoop",
+    "asking",
+    "asks",
+    "copied",
+    "gathered",
+    "gathered_list",
+    "gathered_numbers",
+    "gathered_tuples",
+    "grown_length",
+    "iterations_of",
+    "note_part",
+    "number_at",
+    "once",
+    "runs_in",
+]
+
+_OWN_FRAME = "<listcomp>"
+"""The function that a comprehension is, before Python 3.12."""
+
+
+class Counted(Protocol):
+    """What a loop goes over."""
+
+    def has(self, index: Any) -> Any:
+        """Whether there is an element of this index, as a bool that may be symbolic."""
+
+    def at(self, index: Any) -> Any:
+        """The element of an index."""
+
+    @property
+    def length(self) -> Any:
+        """How many elements there are."""
+
+    def elements(self) -> Sequence[Any]:
+        """The elements, of which there are as many as in the example."""
+
+    def is_of_data(self) -> bool:
+        """Whether data decide how many elements there are."""
+
+
+class Loops:
+    """The loops of one run.
+
+    Args:
+        of_sizes: Whether loops over sizes are meant, and not only those whose number of iterations data decide.
+        learned: What earlier runs have shown; this one adds to it.
+
+    Attributes:
+        running: Those that run, the outermost first.
+        asking: The one that asks whether there is a further iteration.
+        lists: The lists and tuples that may grow, by identity; see `growing`.
+        carried: Numbers that are read from tensors which a loop carries, each with its tensor, by their identity.
+        made: What has been made since the last decision; see `once`.
+        asked_of_data: Whether there was one whose number of iterations data decide.
+        has_learned: Whether this run has shown what it needs to know from its begin.
+        lacks_elements: Whether a list was empty that some iterations append to, before a run has shown what.
+    """
+
+    def __init__(self, *, of_sizes: bool, learned: LoopSummary) -> None:
+        self.of_sizes, self.learned = of_sizes, learned
+        self.running: list[Iterations] = []
+        self.asking: SymbolicLoop | None = None
+        self.lists: dict[int, AppendOnlyList] = {}
+        self._named: list[AppendOnlyList] = []
+        self.numbers = itertools.count()
+        self.asked_of_data = self.lacks_elements = self.has_learned = False
+        self.numbers_read: dict[tuple[int, int, int], tuple[Any, torch.Tensor, Any]] = {}
+        self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
+        self.made: dict[Hashable, tuple[Any, tuple[Any, ...]]] = {}
+
+    def begin(self, loop: Iterations) -> None:
+        """Notes that a loop runs, and that it does so no longer where it ran before."""
+        self.running = [each for each in self.running if each.frame is not loop.frame or each.offset != loop.offset]
+        self.running.append(loop)
+
+    def end(self, turning: SymbolicLoop) -> None:
+        """Notes that a loop has had its last iteration."""
+        self.running.remove(turning)
+        for each in self._known():
+            for outer in each.levels():
+                inner = outer.inner
+                if inner is not None and inner.loop is turning and inner.nests:
+                    outer.segments.append((inner.first, len(inner.held), inner))
+                    self._note_nested(outer)
+        value = turning.filled
+        if value is None:
+            return
+        place = (turning.frame.f_code, turning.offset, "result")
+        if turning.chooses:
+            turning.varying.add(place)
+        elif value and len(value) == turning.iteration:
+            turning.growth[place] = 1
+        ends = turning.appended
+        self.lists[id(value)] = AppendOnlyList(
+            value, turning, 0, known=list(value), place=place, each=1 if value else None, ends=ends
+        )
+
+    def forget_left(self) -> None:
+        """Forgets the loops that a `break`, a `return` or an error has left."""
+        self.running = [each for each in self.running if each.runs()]
+
+    def is_in_later_iteration(self, asking: SymbolicLoop | None) -> bool:
+        """Whether a loop that asks runs in another iteration than the first one of a loop around it."""
+        return asking is not None and any(each.iteration for each in self.running if each is not asking)
+
+    def growing(self, held: Any) -> AppendOnlyList | None:
+        """What is known of a list or tuple that may grow; None for any other."""
+        found = self.lists.get(id(held))
+        if found is not None and found.held is held:
+            return found
+        for each in self._named:
+            if each.is_in_variable():
+                self.lists[id(each.held)] = each
+        found = self.lists.get(id(held))
+        return found if found is not None and found.held is held else None
+
+    def follow_lists(self, loop: Iterations, frames: Iterable[FrameType], place: Hashable) -> None:
+        """Looks from now on at what the iterations of a loop append to lists and tuples.
+
+        Args:
+            loop: The loop.
+            frames: Whose variables hold them.
+            place: Which loop it is, in any run.
+        """
+        for number, frame in enumerate(frames):
+            for name, held in held_in(frame):
+                known = self.growing(held) if held or type(held) is list else None
+                if known is not None and known.loop in self.running and known.loop is not loop:
+                    if type(held) is list and isinstance(loop, SymbolicLoop):
+                        around = known.innermost(self.running)
+                        if around.loop is not loop:
+                            around.inner = AppendOnlyList.of(held, loop, (place, number, name), frame, name)
+                            around.inner.around = around
+                elif known is None or (known.loop not in self.running and not known.has_grown):
+                    new = AppendOnlyList.of(held, loop, (place, number, name), frame, name)
+                    self._named.append(new)
+                    if held or type(held) is list:  # there is one empty tuple
+                        self.lists[id(held)] = new
+
+    def follow(self, loop: Iterations) -> None:
+        """Looks at what an iteration of a loop has appended."""
+        for outermost in self._known():
+            for each in list(outermost.levels()):
+                if each.loop is loop:
+                    pieces = each.follow()
+                    if each.is_kept and len({isinstance(item, torch.Tensor) for item in each.held}) > 1:
+                        self._note_nested(each)
+                    if each.is_kept and each.place in self.learned.nested:
+                        self._note_rows(each, pieces)
+                    if each is outermost:
+                        self.lists[id(each.held)] = each
+
+    def _note_nested(self, growing: AppendOnlyList) -> None:
+        """Notes that what iterations append is looked at as tensors, as it is not one kind of elements alone."""
+        if growing.place not in self.learned.nested:
+            self.learned.nested.add(growing.place)
+            self.has_learned = True
+
+    def _known(self) -> list[AppendOnlyList]:
+        return list({id(each): each for each in (*self.lists.values(), *self._named)}.values())
+
+    def _note_rows(self, growing: AppendOnlyList, pieces: Iterable[Any]) -> None:
+        """Notes what an iteration has appended as tensors, where loops within it have appended some."""
+        for piece in pieces:
+            rows = rows_of_piece(piece, self)
+            if rows is None:
+                growing.is_kept = False
+                return
+            growing.rows_of_iterations.append(rows)
+        growing.ends[-1] = len(growing.rows_of_iterations)
+
+    def carry_last(self, loop: Iterations) -> None:
+        """Has the last elements of lists be read from tensors, where they are numbers to which a loop appends more."""
+        for outermost in self._known():
+            for each in outermost.levels():
+                if each.loop is not loop or not each.nests or not each.is_kept or type(each.held) is not list:
+                    continue
+                if outermost.shows_last and is_number(number := each.known[-1]):
+                    tensor = CARRIED(number, False)
+                    read = tensor.item()
+                    self.carried[id(read)] = read, tensor
+                    each.replace_last(read)
+
+    def counters(self) -> list[torch.Tensor]:
+        """The numbers of iterations that the loops that run have had, the innermost first."""
+        return [each.counter for each in reversed(self.running) if each.counter is not None]
+
+    def gone_over(self) -> dict[str, Any]:
+        """What the loops that run go over, which no variable need hold any more, by the number of the loop.
+
+        A list that is extended is held by no variable either, until it has been.
+        """
+        held = ((each.counted, each.extended) for each in self.running if isinstance(each, SymbolicLoop))
+        return {str(number): each[0] if each[1] is None else each for number, each in enumerate(held)}
+
+    def offsets_in(self, frame: FrameType) -> dict[int, SymbolicLoop]:
+        """The loops of a frame that run, by the offset of the instruction that begins an iteration."""
+        running = [each for each in self.running if isinstance(each, SymbolicLoop)]
+        found = {each.offset: each for each in running if each.frame is frame}
+        return found | {each.outer_offset: each for each in running if each.outer is frame}
+
+
+_active: list[Loops] = []
+
+
+@contextlib.contextmanager
+def asking(loops: Loops | None) -> Iterator[None]:
+    """Within this context, loops ask whether there is a further iteration."""
+    if loops is None:
+        yield
+        return
+    _active.append(loops)
+    try:
+        yield
+    finally:
+        _active.remove(loops)
+
+
+def asks(counted: Counted) -> bool:
+    """Whether a loop over a sequence asks before each iteration."""
+    return bool(_active) and (_active[-1].of_sizes or counted.is_of_data())
+
+
+def iterations_of(counted: Counted, frame: FrameType | None) -> SymbolicLoop | None:
+    """The iterations of a loop; None where a sequence is not gone over by a `for` statement, or need not ask.
+
+    Args:
+        counted: What the loop goes over.
+        frame: The frame that asks for an iterator.
+    """
+    if frame is None or not asks(counted):
+        return None
+    if instruction_at(frame.f_code, frame.f_lasti).name == "GET_ITER":
+        return SymbolicLoop(_active[-1], counted, frame)
+    extended = extended_by(frame)
+    return None if extended is None else SymbolicLoop(_active[-1], counted, frame, extended)
+
+
+class SymbolicLoop:
+    """The iterations of a loop that runs.
+
+    Attributes:
+        counted: What it goes over.
+        frame: The frame that it runs in.
+        offset: Where the instruction is that begins an iteration.
+        number: Which loop of the run it is.
+        iteration: How many iterations it has had.
+        counter: The same, as a tensor.
+        outer: Where it is the loop of a generator, the frame that goes over that.
+        outer_offset: Where the instruction is that does so.
+        parts: For each iteration, the sizes of the parts of tensors that it was given, each with the sum of all of
+            them.
+        filled: Where it is the loop of a comprehension, the list that it makes.
+        chooses: Whether a condition of that may leave an element out.
+        appended: How many elements it has after each iteration.
+        extended: Where a list is extended by what it goes over, the list.
+    """
+
+    def __init__(self, loops: Loops, counted: Counted, frame: FrameType, extended: list[Any] | None = None) -> None:
+        self._loops, self.counted, self.frame, self.extended = loops, counted, frame, extended
+        self._plain: Iterator[Any] | None = None
+        self._index: Any = None
+        self.offset = self._last = -1
+        self.number = next(loops.numbers)
+        self.iteration = 0
+        self.counter: torch.Tensor | None = None
+        self.is_over = False
+        self.outer: FrameType | None = None
+        self.outer_offset = -1
+        self.parts: list[list[tuple[Any, Any]]] = []
+        self.filled: list[Any] | None = None
+        self.chooses = False
+        self.appended: list[int] = []
+
+    def __iter__(self) -> SymbolicLoop:
+        return self
+
+    def __next__(self) -> Any:
+        if self._plain is not None:
+            return next(self._plain)
+        if self.counter is None:
+            if not self._begin(sys._getframe(1)):
+                self._plain = iter(self.counted.elements())
+                return next(self._plain)
+        else:
+            self._end_iteration()
+        assert self.counter is not None
+        self._loops.carry_last(self)
+        index = self._index = self.counter.item()
+        self._loops.asking = self
+        try:
+            goes_on = bool(self.counted.has(index))
+        finally:
+            self._loops.asking = None
+        if not goes_on:
+            self.is_over = True
+            self._loops.end(self)
+            raise StopIteration
+        self.parts.append([])
+        return self.counted.at(index)
+
+    def _begin(self, frame: FrameType) -> bool:
+        """Begins the loop; False where what goes over it holds more than the variables of the frame."""
+        if self.extended is not None:
+            extending = instruction_at(frame.f_code, frame.f_lasti).offset
+            return self._begin_at(frame, extending, extending + 2)
+        if instruction_at(frame.f_code, frame.f_lasti).name != "FOR_ITER":
+            return False
+        if frame.f_code.co_flags & inspect.CO_GENERATOR:
+            self.outer = outer = frame.f_back
+            self.outer_offset = -1 if outer is None else instruction_at(outer.f_code, outer.f_lasti).offset
+        elif frame is not self.frame and (frame.f_code.co_name != _OWN_FRAME or frame.f_back is not self.frame):
+            return False
+        elif fills_container(frame.f_code, frame.f_lasti):
+            self.filled = list_being_filled(frame, self)
+            if self.filled is None:
+                return False
+        self.chooses = leaves_out(frame.f_code, frame.f_lasti)
+        return self._begin_at(frame, frame.f_lasti, end_of(frame.f_code, frame.f_lasti))
+
+    def _begin_at(self, frame: FrameType, first: int, last: int) -> bool:
+        """Begins the loop, whose instructions are those from the first to before the last."""
+        self.frame = frame
+        self.offset = first
+        self.counter = FIRST_TURN()
+        self._last = last
+        loops = self._loops
+        loops.begin(self)
+        loops.asked_of_data |= self.counted.is_of_data()
+        loops.follow_lists(self, [frame] if self.outer is None else [frame, self.outer], (frame.f_code, self.offset))
+        return True
+
+    def _end_iteration(self) -> None:
+        assert self.counter is not None
+        self.iteration += 1
+        self.counter = self.counter + 1
+        self.appended.append(len(self.filled) if self.filled is not None else self.iteration)
+        self._loops.follow(self)
+
+    @property
+    def varying(self) -> set[Hashable]:
+        """The lists that iterations append other numbers of elements to, as runs have shown."""
+        return self._loops.learned.varying
+
+    @property
+    def growth(self) -> dict[Hashable, int]:
+        """How many elements an iteration appends to a list, as runs have shown."""
+        return self._loops.learned.growth
+
+    def runs(self) -> bool:
+        """Whether an iteration of it runs."""
+        if not self.offset <= self.frame.f_lasti < self._last:
+            return False
+        outer = self.outer
+        if outer is None:
+            return runs_in(self.frame)
+        asking = instruction_at(outer.f_code, self.outer_offset)
+        end = end_of(outer.f_code, asking.offset) if asking.name == "FOR_ITER" else asking.offset + 1
+        return runs_in(outer) and asking.offset <= instruction_at(outer.f_code, outer.f_lasti).offset < end
+
+    def extended_by(self) -> torch.Tensor | None:
+        """The integers that it has extended a list by; None where it does something else, or is not over."""
+        counted: Any = self.counted
+        return None if self.extended is None or not self.is_over else counted.tensor(torch.int64)
+
+    def count(self) -> Any:
+        """How many iterations it has had, for any number of them."""
+        return self.counted.length if self.is_over else self._index
+
+
+def grown_length(value: Any) -> Any:
+    """The length of a list that has grown in a loop; None for any other value."""
+    growing = _growing(value)
+    if growing is None:
+        return None
+    now = len(growing.held) - len(growing.known)
+    if growing.varies or growing.place in _active[-1].learned.nested:
+        rows = rows_of(growing, None, _active[-1])
+        return None if rows is None or [*growing.within()] else growing.first + rows[0].shape[0] + now
+    return growing.first + growing.count * growing.loop.count() + now
+
+
+def copied(value: Any, copy: Any) -> Any:
+    """A copy of a list, or a tuple of its elements, which has grown as the list has."""
+    growing = _growing(value)
+    if growing is not None:
+        _active[-1].lists[id(copy)] = dataclasses.replace(growing, held=copy, frame=None)
+    return copy
+
+
+def gathered(value: Any, dim: int | None) -> tuple[list[torch.Tensor], int | None] | None:
+    """The elements of a list that has grown in a loop, as tensors to be joined; see `gathered_lists.joined`."""
+    growing = _growing(value)
+    return None if growing is None else joined(growing, dim, _active[-1])
+
+
+def gathered_list(value: Any) -> tuple[torch.Tensor, torch.Tensor | None, int | None] | None:
+    """The elements of a list that has grown in a loop, as one tensor; see `gathered_lists.whole_list`."""
+    growing = _growing(value)
+    return None if growing is None else whole_list(growing, _active[-1])
+
+
+def gathered_numbers(value: Any) -> torch.Tensor | None:
+    """A list of integers that has grown in a loop, as a tensor; see `gathered_lists.numbers_of`."""
+    growing = _growing(value)
+    return None if growing is None else numbers_of(growing, _active[-1])
+
+
+def gathered_tuples(value: Any) -> torch.Tensor | None:
+    """A list of tuples of integers that has grown in a loop, as a tensor; see `gathered_lists.tuples_of`."""
+    growing = _growing(value)
+    return None if growing is None else tuples_of(growing, _active[-1])
+
+
+def number_at(numbers: torch.Tensor, index: Any) -> Any:
+    """The number of an index in a tensor of one dimension: one number, however often it is asked for."""
+    if not _active:
+        return torch.select(numbers, 0, index).item()
+    known = _active[-1].numbers_read
+    key = id(numbers), numbers._version, id(index)
+    if key not in known:
+        known[key] = torch.select(numbers, 0, index).item(), numbers, index
+    return known[key][0]
+
+
+def once(what: str, objects: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """What a function gives, made once of the same objects; anew after a decision, whose other side may lack it.
+
+    Args:
+        what: What it is.
+        objects: What it is made of: tensors, symbolic numbers, and others that can be compared.
+        make: Makes it.
+    """
+    if not _active:
+        return make()
+    made = _active[-1].made
+    key = what, tuple((id(each), each._version) if isinstance(each, torch.Tensor) else str(each) for each in objects)
+    if key not in made:
+        made[key] = make(), objects
+    return made[key][0]
+
+
+def note_part(size: Any, total: Any) -> None:
+    """Notes the size of a part of a tensor that an iteration is given, and the sum of the sizes of all parts."""
+    if _active and _active[-1].running:
+        _active[-1].running[-1].parts[-1].append((size, total))
+
+
+def _growing(value: Any) -> AppendOnlyList | None:
+    if not _active or type(value) not in (list, tuple):
+        return None
+    found = _active[-1].growing(value)
+    if found is None or not found.is_kept or not all(map(operator.is_, found.held, found.known)):
+        return None
+    return found if found.count or found.varies else None
+
+
+def runs_in(frame: FrameType) -> bool:
+    """Whether what asks runs in a frame, or in what that has called."""
+    each: FrameType | None = sys._getframe(1)
+    while each is not None:
+        if each is frame:
+            return True
+        each = each.f_back
+    return False
