@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import sys
 import warnings
 
 import pytest
@@ -402,16 +402,16 @@ def test_a_model_runs_once_for_all_of_its_calls():
     assert runs == ["double", "double"]
 
 
-def test_finding_them_costs_little():
+def test_finding_them_calls_few_functions():
+    """A search through all of torch's operators would call some for each of two thousand."""
     Operators()
-    best = min(_seconds(Operators) for _ in range(5))
-    assert best < 0.002
-
-
-def _seconds(function):
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
+    called = []
+    sys.setprofile(lambda frame, event, argument: called.append(event))
+    try:
+        Operators()
+    finally:
+        sys.setprofile(None)
+    assert 0 < called.count("call") < 1000
 
 
 def test_nothing_is_left_behind():
