@@ -403,15 +403,16 @@ def test_a_model_runs_once_for_all_of_its_calls():
 
 
 def test_finding_them_calls_few_functions():
-    """A search through all of torch's operators would call some for each of two thousand."""
+    """Some for each operator of other libraries, and none for the thousands of torch's own."""
     Operators()
+    others = len(list(torch_library.existing_operators(torch_library.third_party_operators())))
     called = []
     sys.setprofile(lambda frame, event, argument: called.append(event))
     try:
         Operators()
     finally:
         sys.setprofile(None)
-    assert 0 < called.count("call") < 1000
+    assert 0 < called.count("call") < 200 + 40 * others
 
 
 def test_nothing_is_left_behind():
