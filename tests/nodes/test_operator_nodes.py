@@ -268,6 +268,7 @@ def test_a_kernel_for_cuda_alone_is_not_run_by_libtorch(on_cuda_alone):
     assert "Or allow the route fallthrough" in str(caught.value)
     with pytest.raises(opbridge.MissingOperators, match="a kernel for CUDA devices only"):
         opbridge.export(model, (x(3),), routes={"cudaonly::scaled": "aten"})
+    # What PyTorch raises for an operator that has no kernel for the CPU, which the advice is made from.
     with pytest.raises(NotImplementedError, match="cudaonly::scaled") as error:
         model(x(3))
     assert '@torch.library.register_fake("cudaonly::scaled")' in device_advice(error.value)

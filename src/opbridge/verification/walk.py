@@ -26,9 +26,10 @@ from opbridge.verification.runtime_failure import label
 __all__ = ["Walk"]
 
 _PYTHON = frozenset({"_operator", "builtins", "math"})
+"""Where Python's own functions come from."""
 
 _ROUNDING_ERRORS = 4
-"""Where Python's own functions come from."""
+"""By how many times eps the quotient of a quantisation may differ: x / scale and x * (1 / scale)."""
 
 
 class Walk:
