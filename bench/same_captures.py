@@ -30,14 +30,14 @@ import torch
 
 sys.path[0] = str(Path(__file__).parents[1] / "tests")  # whose `models` are not those of bench/models.py
 
-from models.deciding import DECIDING
-from models.deciding_by_size import DECIDING_BY_SIZE, DecidingBySize
-from models.forms import FORMS
+from models.deciding import DECIDING  # noqa: E402
+from models.deciding_by_size import DECIDING_BY_SIZE, DecidingBySize  # noqa: E402
+from models.forms import FORMS  # noqa: E402
 
-from opbridge.capture import capture_call
-from opbridge.capture.config import CaptureConfig
-from opbridge.capture.resolved_call import resolved_call
-from opbridge.errors import OpbridgeError
+from opbridge.capture import capture_call  # noqa: E402
+from opbridge.capture.config import CaptureConfig  # noqa: E402
+from opbridge.capture.resolved_call import resolved_call  # noqa: E402
+from opbridge.errors import OpbridgeError  # noqa: E402
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any], Any]
 _ADDRESS = re.compile(r"0x[0-9a-f]+|/\S*/")

@@ -9,13 +9,16 @@ May import: symbolics, and what it stands on; no later stage.
 | resolved_call | the model and its example inputs, from the forms in which they are given to one |
 | config | how it is captured |
 | capturing | the capture of such a call, to the Capture |
-| attempts | the attempts at a capture, directly and with torch.export |
+| strategies/ | the strategies for a capture, in the order in which they are tried |
+| session | the model whose capture is under way, and what all its executions share |
+| assumptions | what one execution assumes |
+| one_capture | one execution of the model, and the graph that it gives |
+| captured | that graph with what is known of it, or why there is none |
+| retries | an execution, repeated where what it raises says what it should have assumed |
+| all_paths | the captures of all paths that data may make a model take, as one |
 | all_sizes | captures for sizes on all sides of what a model asks about them, as one |
 | comparing_captures | whether a capture gives what the model gives |
-| retries | an attempt, repeated where what it raises says what it should have assumed |
-| one_attempt | one attempt: what it assumes, and the graph that it gives |
 | eager_runs | runs of the model itself: what it returns, or why it fails by itself |
-| failed_attempts | what follows where none succeeds: the strict mode, or advice |
 | tracer/ | the direct capture: a run on tensors without values, whose operators are recorded |
 | data | the Capture |
 | exported_programs | what torch.export gives, as a CapturedGraph |

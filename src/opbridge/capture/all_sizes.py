@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 from torch.utils import _pytree as pytree
 
 from opbridge.capture import comparing_captures, other_sides
 from opbridge.capture.advice import is_data_dependent
-from opbridge.capture.control_flow import capture_paths
+from opbridge.capture.all_paths import capture_paths
+from opbridge.capture.assumptions import Assumptions
+from opbridge.capture.captured import Captured, Failed, OtherSizes
 from opbridge.capture.control_flow.branch_oracle import BranchOracle
 from opbridge.capture.control_flow.lowering import CFGLowering
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.functionalize import functionalize
-from opbridge.capture.one_attempt import Attempt, Captured
-from opbridge.capture.retries import is_by_loop, outcome
+from opbridge.capture.one_capture import capture_once
+from opbridge.capture.retries import capture_with_retries, is_by_loop
+from opbridge.capture.session import CaptureSession
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.capture.size_branches import SizePath, SizePaths, asked_zeros, capture_branches, filled
 from opbridge.capture.size_branches.filling import ContinuedPadding
@@ -25,183 +27,221 @@ from opbridge.capture.size_branches.regions import is_trivial
 from opbridge.capture.size_constraints import contradictions
 from opbridge.capture.tracer.writes import written_by
 from opbridge.graph.captured_graph import CapturedGraph
+from opbridge.graph.decisions import Decision
 
-__all__ = ["of_all_sizes", "with_all_sizes", "with_fillings"]
+__all__ = ["asks_for_sizes", "of_all_sizes", "with_all_sizes", "with_fillings"]
 
 
-def with_all_sizes(attempt: Attempt, found: Captured) -> Captured:
-    """A capture; where the model asks for sizes, one for the sizes on the other sides as well, if there is one."""
-    if not attempt.shapes.axes or (attempt.effects is not None and attempt.effects.drew):
-        return found
-    axes = other_sides.plain_axes(found.graph, attempt.shapes)
+def asks_for_sizes(captured: Captured) -> bool:
+    """Whether a model asks for sizes, so that there may be some for which it takes another branch."""
+    shapes, graph = captured.assumptions.shapes, captured.graph
+    axes = other_sides.plain_axes(graph, shapes)
     ranges = {symbol: (max(axis.low or 0, 1), axis.high) for symbol, axis in axes.items()}
-    is_open = bool(asked_zeros(found.graph, axes)) or any(
-        each.expression not in attempt.joined and axes.keys() & set(each.symbols) and not is_trivial(each, ranges)
-        for each in found.graph.conditions
+    return bool(asked_zeros(graph, axes)) or any(
+        each.expression not in captured.other_sizes.answered
+        and axes.keys() & set(each.symbols)
+        and not is_trivial(each, ranges)
+        for each in graph.conditions
     )
-    if not is_open:
+
+
+def with_all_sizes(session: CaptureSession, captured: Captured) -> Captured:
+    """A capture for the sizes on the other sides of what the model asks as well; the given one where there is none."""
+    graph, known = captured.graph, captured.other_sizes
+    asked = tuple(each for each in graph.conditions if each.expression not in known.answered)
+    example: CapturedGraph | None = dataclasses.replace(graph, conditions=asked)
+    if known.is_padded:
+        example = graph
+    elif known.is_same:
+        example = None
+    search = _SizeSearch(session, captured.assumptions, captured)
+    found = search.captured(example)
+    if found is not None:
         return found
-    graph = found.graph
-    asked = tuple(each for each in graph.conditions if each.expression not in attempt.joined)
-    example = (
-        graph
-        if attempt.filling
-        else None
-        if attempt.is_same_elsewhere
-        else dataclasses.replace(graph, conditions=asked)
+    return dataclasses.replace(
+        captured, other_sizes=dataclasses.replace(known, is_right_for_one=search.is_right_for_one)
     )
-    return of_all_sizes(attempt, example) or found
 
 
-def of_all_sizes(attempt: Attempt, example: CapturedGraph | None = None) -> Captured | None:
-    """A capture that decides by sizes as the model does; None where there is none, and the attempt is as before.
+def of_all_sizes(session: CaptureSession, failed: Failed) -> Captured | None:
+    """A capture that decides by sizes as the model does, where there is none of the example; None where it fails."""
+    return _SizeSearch(session, failed.assumptions, None).captured(None)
+
+
+class _SizeSearch:
+    """The captures of a model for sizes of each kind.
 
     Args:
-        attempt: The attempt.
-        example: The capture of the example, where there is one.
+        session: The model.
+        assumptions: What its execution on the example assumed.
+        base: The capture of the example, where there is one.
+
+    Attributes:
+        is_right_for_one: Whether the capture of the example, run for sizes of 1 that it leaves out, gave what the model
+            gives wherever it was tried.
     """
-    leaves, structure = pytree.tree_flatten((attempt.args, attempt.kwargs))
-    if attempt.is_for_example or attempt.shapes.verify is not None:
-        return None
-    kept, raising, notes = dict(vars(attempt)), list(attempt.raising or ()), list(attempt.notes)
 
-    def capture(shapes: Shapes) -> CapturedGraph | None:
-        if attempt.filling and shapes is attempt.shapes:
-            return example
-        found = None
-        if attempt.filling:
-            with ContinuedPadding():
-                continued = _for_other_sizes(attempt, shapes)
-            found = continued and _filled_graph(attempt, continued, shapes, is_continued=True)
-        if found is None:
-            found = _for_other_sizes(attempt, shapes)
-        raising.extend(each for each in attempt.raising or () if each not in raising)
-        notes.extend(each for each in attempt.notes if each not in notes)
-        return found
+    def __init__(self, session: CaptureSession, assumptions: Assumptions, base: Captured | None) -> None:
+        self._session, self._assumptions, self._base = session, assumptions, base
+        self._leaves, self._structure = pytree.tree_flatten((session.call.args, session.call.kwargs))
+        self._is_padded = base is not None and base.other_sizes.is_padded
+        self._unrolls = base is None or base.unrolls
+        self._raising: list[Decision] = list(base.raising or ()) if base is not None else []
+        self._notes: list[str] = list(base.notes) if base is not None else []
+        self._is_right: list[bool] = []  # for the sizes tried, where a graph was compared
+        self.is_right_for_one = False
 
-    is_right: list[bool] = []  # for the sizes tried, where a graph was compared
+    def captured(self, example: CapturedGraph | None) -> Captured | None:
+        """A capture that decides by sizes as the model does; None where there is none.
 
-    def agrees(graph: CapturedGraph | None, values: list[Any]) -> bool | None:
-        found = comparing_captures.agrees(attempt, graph, values, structure)
-        is_right.append(graph is not None and bool(found))
-        return found
+        Args:
+            example: The graph of the example, where there is one that it may differ from on other sizes.
+        """
+        shapes = self._assumptions.shapes
 
-    paths = None if attempt.looping or attempt.filling else _paths_of(attempt)
-    try:
+        def capture(of_sizes: Shapes) -> CapturedGraph | None:
+            return example if self._is_padded and of_sizes is shapes else self._of_sizes(of_sizes)
+
+        paths = _paths_of(self._session, self._assumptions) if self._unrolls and not self._is_padded else None
+        with_one = self._base.with_one if self._base is not None else frozenset()
         graph = capture_branches(
-            leaves, attempt.shapes, capture, agrees, attempt.limits, attempt.with_one, paths, example
+            self._leaves, shapes, capture, self._agrees, self._session.limits, with_one, paths, example
         )
-    finally:
-        vars(attempt).update(kept)
-    if graph is None or contradictions(graph, leaves, attempt.shapes.axes, 1):
-        # With a capture of the example, its graph is compared first, for sizes of 1 that it asks about.
-        attempt.is_right_for_one = example is not None and bool(is_right) and all(is_right)
-        return None
-    attempt.notes, attempt.raising, attempt.general = notes, tuple(raising), True
-    return Captured(graph, lambda: graph)
+        if graph is None or contradictions(graph, self._leaves, shapes.axes, 1):
+            # With a capture of the example, its graph is compared first, for sizes of 1 that it asks about.
+            self.is_right_for_one = example is not None and bool(self._is_right) and all(self._is_right)
+            return None
+        return Captured(
+            graph,
+            lambda: graph,
+            dataclasses.replace(self._assumptions, is_general=True),
+            notes=tuple(self._notes),
+            with_one=with_one,
+            unrolls=self._unrolls,
+            raising=tuple(self._raising),
+        )
+
+    def _of_sizes(self, shapes: Shapes) -> CapturedGraph | None:
+        """The graph for some sizes, without in-place operators; None where there is none."""
+        if self._is_padded:
+            with ContinuedPadding():
+                continued = self._captured_for(shapes)
+            padded = continued and _filled_graph(self._session, self._assumptions, continued, shapes, is_continued=True)
+            if padded is not None:
+                return padded
+        return self._captured_for(shapes)
+
+    def _captured_for(self, shapes: Shapes) -> CapturedGraph | None:
+        found = _for_other_sizes(self._session, self._assumptions, shapes, unrolls=self._unrolls)
+        if found is None:
+            return None
+        self._raising.extend(each for each in found.raising or () if each not in self._raising)
+        self._notes.extend(each for each in found.notes if each not in self._notes)
+        return found.graph
+
+    def _agrees(self, graph: CapturedGraph | None, values: list[Any]) -> bool | None:
+        found = comparing_captures.agrees(self._session, self._assumptions, graph, values, self._structure)
+        self._is_right.append(graph is not None and bool(found))
+        return found
 
 
-def with_fillings(attempt: Attempt, found: Captured) -> Captured | None:
+def with_fillings(session: CaptureSession, captured: Captured) -> Captured | None:
     """A capture that is the model for both answers to the questions about remainders; None where there is none."""
-    if not attempt.shapes.axes or attempt.shapes.verify is not None or attempt.is_for_example:
+    shapes = captured.assumptions.shapes
+    graph = _filled_graph(session, captured.assumptions, captured.graph, shapes)
+    if graph is None or contradictions(graph, session.leaves, shapes.axes, 1):
         return None
-    if attempt.effects is not None and attempt.effects.drew:
-        return None
-    graph = _filled_graph(attempt, found.graph, attempt.shapes)
-    leaves = pytree.tree_leaves((attempt.args, attempt.kwargs))
-    if graph is None or contradictions(graph, leaves, attempt.shapes.axes, 1):
-        return None
-    attempt.filling = attempt.general = True
-    return Captured(graph, lambda: graph)
+    return dataclasses.replace(
+        captured,
+        graph=graph,
+        rewrite=lambda: graph,
+        assumptions=dataclasses.replace(captured.assumptions, is_general=True),
+        other_sizes=OtherSizes(is_padded=True),
+    )
 
 
 def _filled_graph(
-    attempt: Attempt, graph: CapturedGraph, shapes: Shapes, *, is_continued: bool = False
+    session: CaptureSession,
+    assumptions: Assumptions,
+    graph: CapturedGraph,
+    shapes: Shapes,
+    *,
+    is_continued: bool = False,
 ) -> CapturedGraph | None:
     """The graph of both answers to questions about remainders, for the sizes of a capture; None where there is none.
 
     Args:
-        attempt: The attempt, with the shapes of the example.
+        session: The model.
+        assumptions: What its execution on the example assumed.
         graph: The capture.
         shapes: The dynamic shapes with its sizes.
         is_continued: Whether it was made within `ContinuedPadding`.
     """
-    leaves, structure = pytree.tree_flatten((attempt.args, attempt.kwargs))
-    kept = dict(vars(attempt))
+    leaves, structure = pytree.tree_flatten((session.call.args, session.call.kwargs))
 
     def capture(shapes: Shapes, context: contextlib.AbstractContextManager[Any]) -> CapturedGraph | None:
         with context:
-            return _for_other_sizes(attempt, shapes)
+            found = _for_other_sizes(session, assumptions, shapes, unrolls=True)
+        return None if found is None else found.graph
 
     def agrees(other: CapturedGraph | None, values: list[Any]) -> bool | None:
-        return comparing_captures.agrees(attempt, other, values, structure)
+        return comparing_captures.agrees(session, assumptions, other, values, structure)
 
-    try:
-        return filled(graph, leaves, shapes, capture, agrees, attempt.limits, is_continued=is_continued)
-    finally:
-        vars(attempt).update(kept)
+    return filled(graph, leaves, shapes, capture, agrees, session.limits, is_continued=is_continued)
 
 
-def _paths_of(attempt: Attempt) -> SizePaths:
-    """How paths of a model are captured that join again."""
-    free = frozenset(axis.place for axis in attempt.shapes.axes.values())
+def _paths_of(session: CaptureSession, assumptions: Assumptions) -> SizePaths:
+    """How paths of a model are captured that join again: each for some sizes, none of which is fixed."""
+    free = frozenset(axis.place for axis in assumptions.shapes.axes.values())
+    unfixed = dataclasses.replace(assumptions.restarted(), is_by_size=True, free=free, is_following=True)
 
     def capture(shapes: Shapes, answers: BranchOracle) -> SizePath:
-        with _for_sizes_of_paths(attempt, shapes, free), keeping_random_state(), SideEffects(attempt.module):
-            attempt.answers = answers
+        with keeping_random_state(), SideEffects(session.module):
             try:
-                found = attempt.capture_once()
+                found = capture_once(session, dataclasses.replace(unfixed, shapes=shapes, execution=answers))
                 rewritten = found.rewrite()
             finally:
                 answers.restore()
-        known = {each.expression for each in found.graph.conditions}
-        further = tuple(each for each in rewritten.conditions if each.expression not in known)
-        return SizePath(rewritten, further)
+        return SizePath(rewritten, _further_conditions(found.graph, rewritten))
 
     def merge(merged: CFGLowering) -> CapturedGraph:
-        with _for_sizes_of_paths(attempt, attempt.shapes, free):
-            attempt.merged = merged
-            return attempt.capture_once().graph
+        return capture_once(session, dataclasses.replace(unfixed, execution=merged)).graph
 
-    return SizePaths(attempt.module, capture, merge)
+    return SizePaths(session.module, capture, merge)
 
 
-@contextlib.contextmanager
-def _for_sizes_of_paths(attempt: Attempt, shapes: Shapes, free: frozenset[str]) -> Iterator[None]:
-    """Within this context, an attempt is for the sizes of other shapes, none of which is fixed."""
-    kept = dict(vars(attempt))
-    attempt.start_again("direct")
-    attempt.notes, attempt.shapes, attempt.by_size, attempt.other_side, attempt.following = [], shapes, True, free, True
-    try:
-        yield
-    finally:
-        vars(attempt).update(kept)
+def _further_conditions(graph: CapturedGraph, rewritten: CapturedGraph) -> tuple[Any, ...]:
+    """The conditions of a rewritten graph that the graph has not."""
+    known = {each.expression for each in graph.conditions}
+    return tuple(each for each in rewritten.conditions if each.expression not in known)
 
 
-def _for_other_sizes(attempt: Attempt, shapes: Shapes) -> CapturedGraph | None:
-    """A capture for the sizes of other shapes, without in-place operators; None where it fails."""
-    example = attempt.shapes
-    kept = dict(vars(attempt))
-    attempt.start_again("direct")
-    attempt.notes, attempt.raising, attempt.shapes, attempt.by_size = [], None, shapes, True
-    attempt.other_side = frozenset(axis.place for axis in example.axes.values() if other_sides.is_plain(axis))
+def _for_other_sizes(
+    session: CaptureSession, assumptions: Assumptions, shapes: Shapes, *, unrolls: bool
+) -> Captured | None:
+    """A capture for the sizes of other shapes, without in-place operators; None where it fails.
+
+    Args:
+        session: The model.
+        assumptions: What its execution on the example assumed.
+        shapes: The dynamic shapes with these sizes.
+        unrolls: Whether loops over dynamic sizes may be unrolled.
+    """
+    free = frozenset(axis.place for axis in assumptions.shapes.axes.values() if other_sides.is_plain(axis))
+    of_sizes = dataclasses.replace(assumptions.restarted(), shapes=shapes, is_by_size=True, free=free)
     try:
         with keeping_random_state():
-            found, failure = (None, None) if attempt.looping else outcome(attempt)
-            attempt.looping = attempt.looping or is_by_loop(failure)
-            if attempt.looping or (failure is not None and is_data_dependent(failure)):
-                attempt.start_again("direct")
-                found = capture_paths(attempt)
-        if found is None:
-            return None
+            found = capture_with_retries(session, of_sizes) if unrolls else None
+            if isinstance(found, Failed):
+                by_loop = is_by_loop(found.error)
+                if not by_loop and not is_data_dependent(found.error):
+                    return None
+                found = capture_paths(session, of_sizes, of_sizes=by_loop)
+            elif found is None:
+                found = capture_paths(session, of_sizes, of_sizes=True)
         functional = functionalize(found.graph, frozenset(), found.rewrite)
         rewritten = found.rewrite() if any(map(written_by, functional.graph.graph.nodes)) else functional.graph
-        known = {each.expression for each in found.graph.conditions}
-        further = (each for each in rewritten.conditions if each.expression not in known)
-        return dataclasses.replace(rewritten, conditions=(*found.graph.conditions, *further))
+        conditions = (*found.graph.conditions, *_further_conditions(found.graph, rewritten))
+        return dataclasses.replace(found, graph=dataclasses.replace(rewritten, conditions=conditions))
     except Exception:  # whatever the model or torch raises for these sizes
         return None
-    finally:
-        notes, raising = attempt.notes, attempt.raising
-        vars(attempt).update(kept)
-        attempt.notes, attempt.raising = notes, raising

@@ -74,7 +74,7 @@ class Functions:
         return any(cls.__module__ in files for cls in self.classes)
 
     def use_example_sizes(self) -> None:
-        """Fixes sizes that depend on values to the example's in later attempts."""
+        """Fixes sizes that depend on values to the example's in later executions."""
         self._known.clear()
         self.inference = self._inference(use_example_sizes=True)
 
@@ -118,6 +118,26 @@ class Functions:
             yield
         finally:
             self._depth -= 1
+
+    @contextlib.contextmanager
+    def kept_whole(self, module: torch.nn.Module) -> Iterator[None]:
+        """Within this context, which is around all executions of a model, classes that have a `symbolic` stay whole.
+
+        Raises:
+            CaptureError: Such a class was defined while the model ran.
+        """
+        with contextlib.ExitStack() as stack:
+            if self.classes:
+                stack.enter_context(self.whole())
+                hook = module.register_forward_pre_hook(self.start_run)
+                stack.callback(hook.remove)
+            yield
+        traced_through = self.traced_through()
+        if traced_through:
+            raise CaptureError(
+                f"The class {traced_through[0].__qualname__} has a symbolic function but is defined inside forward(), "
+                "so the capture traced through it. Define the class at module level."
+            )
 
     @contextlib.contextmanager
     def whole(self) -> Iterator[None]:
@@ -203,7 +223,7 @@ class Functions:
     def _capture(self, cls: type, given: Sequence[Any]) -> Any:
         if not self.records:
             self.unrecorded = True
-            raise CaptureError("What the function returns is not known yet.")  # ends this attempt
+            raise CaptureError("What the function returns is not known yet.")  # ends this execution
         position, self._position = self._position, self._position + 1
         record = self.records[position] if position < len(self.records) else None
         if record is None or record.cls is not cls:

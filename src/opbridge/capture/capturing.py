@@ -1,4 +1,4 @@
-"""The capture of a model: what is known of it, the attempts, and what comes out."""
+"""The capture of a model: what is known of it, the strategies, and what comes out."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from torch.utils import _pytree as pytree
 from opbridge.base.torch_private import torch_tracing
 from opbridge.base.wording import sentence
 from opbridge.capture.advice import advise_others
-from opbridge.capture.attempts import capture_by_torch_export, first_capture, keeping_functions
 from opbridge.capture.autograd_functions import Functions
 from opbridge.capture.cache_names import input_names_of_caches, name_caches
+from opbridge.capture.captured import Captured
 from opbridge.capture.config import CaptureConfig
 from opbridge.capture.data import Capture
 from opbridge.capture.dynamic_shapes import asked_dimensions
@@ -29,9 +29,11 @@ from opbridge.capture.exported_programs import (
 )
 from opbridge.capture.functionalize import functionalize
 from opbridge.capture.model_inputs import frozen_inputs
-from opbridge.capture.one_attempt import Attempt, Captured
+from opbridge.capture.one_capture import demands
 from opbridge.capture.resolved_call import ResolvedCall, resolved_call
+from opbridge.capture.session import CaptureSession
 from opbridge.capture.size_constraints import dim_names, dim_sums, dynamic_dimensions
+from opbridge.capture.strategies import run_strategies
 from opbridge.capture.tracer.triton_launches import has_launches
 from opbridge.capture.training_mode import training_notes
 from opbridge.errors import CaptureError
@@ -95,28 +97,28 @@ def capture_call(
     module, args, kwargs = call.module, call.args, call.kwargs
     named = {axis.place: axis.name for axis in call.shapes.axes.values() if axis.name is not None}
     functions = Functions(config.handler, config.opset, named)
-    run = Attempt(call, module, functions, config, config.limits(tell))
-    run.limits.begin()
-    with keeping_functions(run), _saying(run), torch_tracing.mute_export():
-        found = capture_by_torch_export(run) if config.by_torch_export else first_capture(run)
+    session = CaptureSession(call, module, config, functions, config.limits(tell))
+    session.limits.begin()
+    with functions.kept_whole(module), _saying(session), torch_tracing.mute_export():
+        found, tried = run_strategies(session)
     leaves = pytree.tree_leaves((args, kwargs))
-    graph = found.graph
+    graph, shapes = found.graph, found.assumptions.shapes
     notes = [
-        *run.notes,
+        *found.notes,
         *changed_sources.notes(module),
         *call.notes,
         *frozen_inputs(graph, leaves),
         *training_notes(module, graph),
     ]
-    demands = run.demands(graph)
-    notes += _size_notes(demands, run.is_right_for_one)
-    if run.limits.is_out_of_time:
-        notes.append(_left(run))
-    notes += [*run.functions.notes(), *run.operators.notes(), *_list_notes(graph)]
+    needed = demands(session, found)
+    notes += _size_notes(needed, found.other_sizes.is_right_for_one)
+    if session.limits.is_out_of_time:
+        notes.append(_left(session))
+    notes += [*functions.notes(), *session.operators.notes(), *_list_notes(graph)]
     notes += operators.notes(dict.fromkeys(name for _, name in calls_in(graph.module)))
-    _check_others(run, found)
+    _check_others(session, found)
     with torch_tracing.mute_export():
-        functional = functionalize(graph, run.operators.names, found.rewrite)
+        functional = functionalize(graph, session.operators.names, found.rewrite)
     of_inputs = input_names_of_caches(module, args, kwargs)
     written = {node.name for number in of_inputs if (node := functional.graph.inputs[number].node) is not None}
     notes += functional.state_notes(written)
@@ -128,17 +130,18 @@ def capture_call(
         call.reference,
         args,
         kwargs,
-        run.strategy,
-        dim_names(graph, leaves, run.shapes.axes),
+        found.assumptions.mode,
+        dim_names(graph, leaves, shapes.axes),
         tuple(notes),
         time.perf_counter() - start,
-        tuple(run.functions.calls),
-        tuple(sorted(run.functions.read_inputs)),
-        run.operators.names,
-        tuple(asked_dimensions(run.shapes, leaves)),
-        tuple((text, str(source or "")) for text, source in demands),
-        () if run.raising is None else (*decisions_of(functional.graph.module), *run.raising),
-        dim_sums(graph, leaves, run.shapes.axes),
+        tuple(functions.calls),
+        tuple(sorted(functions.read_inputs)),
+        session.operators.names,
+        tuple(asked_dimensions(shapes, leaves)),
+        tuple((text, str(source or "")) for text, source in needed),
+        () if found.raising is None else (*decisions_of(functional.graph.module), *found.raising),
+        dim_sums(graph, leaves, shapes.axes),
+        tried,
     )
 
 
@@ -161,7 +164,7 @@ def _of_program(
 
 
 @contextlib.contextmanager
-def _saying(attempt: Attempt) -> Iterator[None]:
+def _saying(session: CaptureSession) -> Iterator[None]:
     """Within this context, an error says what may have led to it.
 
     That is a time limit that has left captures out, and what is to be said of the packages that the model uses.
@@ -169,27 +172,27 @@ def _saying(attempt: Attempt) -> Iterator[None]:
     try:
         yield
     except CaptureError as error:
-        said = [*changed_sources.notes(attempt.module)]
-        if attempt.limits.is_out_of_time and "max_capture_seconds" not in str(error):
-            said.append(_left(attempt))
+        said = [*changed_sources.notes(session.module)]
+        if session.limits.is_out_of_time and "max_capture_seconds" not in str(error):
+            said.append(_left(session))
         if said:
             raise CaptureError("\n".join([str(error), *(f"{sentence(each)}." for each in said)])) from error.__cause__
         raise
 
 
-def _left(attempt: Attempt) -> str:
+def _left(session: CaptureSession) -> str:
     return (
-        f"the time limit of {attempt.limits.seconds:g} s (max_capture_seconds) was reached before all captures were "
+        f"the time limit of {session.limits.seconds:g} s (max_capture_seconds) was reached before all captures were "
         "tried that may support more sizes or branches"
     )
 
 
-def _size_notes(demands: list[Any], is_right_for_one: bool) -> Iterator[str]:
+def _size_notes(needed: list[Any], is_right_for_one: bool) -> Iterator[str]:
     """The conditions for a person."""
-    if demands:
-        told = [f"{text} ({source})" if source else text for text, source in demands[:_MOST_CONDITIONS]]
-        if len(demands) > len(told):
-            told.append(f"{len(demands) - len(told)} more conditions")
+    if needed:
+        told = [f"{text} ({source})" if source else text for text, source in needed[:_MOST_CONDITIONS]]
+        if len(needed) > len(told):
+            told.append(f"{len(needed) - len(told)} more conditions")
         others = "verified also with a size of 1" if is_right_for_one else ""
         yield (f"the file is valid only for {', '.join(told)}; {others or 'other sizes are not covered'}")
 
@@ -206,12 +209,12 @@ def _list_notes(graph: CapturedGraph) -> Iterator[str]:
             )
 
 
-def _check_others(attempt: Attempt, found: Captured) -> None:
+def _check_others(session: CaptureSession, found: Captured) -> None:
     """Refuses a capture that does not take the further inputs that the user gave."""
-    verify = attempt.shapes.verify
+    verify = found.assumptions.shapes.verify
     if verify is not None and found.program is not None:
         narrow_ranges(found.program, found.graph)
         try:
             verify(found.program)
         except Exception as error:
-            raise CaptureError(advise_others(error, attempt.demands(found.graph))) from error
+            raise CaptureError(advise_others(error, demands(session, found))) from error

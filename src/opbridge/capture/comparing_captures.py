@@ -9,9 +9,11 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_tracing
 from opbridge.capture import fixed_sizes, other_sides
+from opbridge.capture.assumptions import Assumptions
+from opbridge.capture.captured import Captured
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.model_state import ModelState
-from opbridge.capture.one_attempt import Attempt, Captured
+from opbridge.capture.session import CaptureSession
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.capture.tracer.writes import written_by
 from opbridge.graph.captured_graph import CapturedGraph
@@ -20,46 +22,50 @@ from opbridge.graph.open_lists import open_lists, with_open_lists
 __all__ = ["agrees", "differs_on_example", "is_model", "written_out"]
 
 
-def differs_on_example(attempt: Attempt, captured: Captured) -> bool:
+def differs_on_example(session: CaptureSession, captured: Captured) -> bool:
     """Whether a capture of a larger example does not give what the model gives for the sizes of the example itself."""
     graph = written_out(captured)
-    leaves, structure = pytree.tree_flatten((attempt.args, attempt.kwargs))
+    leaves, structure = pytree.tree_flatten((session.call.args, session.call.kwargs))
     return any(
-        _gives_same(attempt, graph, values, structure) is False
+        _gives_same(session, captured.assumptions, graph, values, structure) is False
         for values in (leaves, other_sides.of_other_values(leaves))
     )
 
 
-def is_model(attempt: Attempt, graph: CapturedGraph, shapes: Shapes) -> bool:
+def is_model(session: CaptureSession, captured: Captured, example: Shapes, others: Shapes) -> bool:
     """Whether a capture gives what the model gives on the example, on one of twice its sizes, and on one of others.
 
     Where the others are so large that the model cannot be run on them, it is not said to be.
 
     Args:
-        attempt: The attempt, with the shapes of the example.
-        graph: The capture.
-        shapes: The dynamic shapes of the other sizes.
+        session: The model.
+        captured: The capture.
+        example: The dynamic shapes of the example.
+        others: Those of the other sizes.
     """
-    leaves, structure = pytree.tree_flatten((attempt.args, attempt.kwargs))
-    if fixed_sizes.fixes_another_size(graph, leaves, attempt.shapes.axes):
+    graph, assumptions = written_out(captured), captured.assumptions
+    leaves, structure = pytree.tree_flatten((session.call.args, session.call.kwargs))
+    if fixed_sizes.fixes_another_size(graph, leaves, example.axes):
         return False
-    if not other_sides.are_few(leaves, shapes, attempt.shapes):
+    if not other_sides.are_few(leaves, others, example):
         return False
     further = [
         other_sides.of_other_values(leaves),
-        other_sides.twice(leaves, attempt.shapes),
-        other_sides.of_sizes(leaves, shapes),
+        other_sides.twice(leaves, example),
+        other_sides.of_sizes(leaves, others),
     ]
-    return _gives_same(attempt, graph, leaves, structure) is True and not any(
-        _gives_same(attempt, graph, values, structure) is False for values in further
+    return _gives_same(session, assumptions, graph, leaves, structure) is True and not any(
+        _gives_same(session, assumptions, graph, values, structure) is False for values in further
     )
 
 
-def agrees(attempt: Attempt, graph: CapturedGraph | None, leaves: list[Any], structure: Any) -> bool | None:
+def agrees(
+    session: CaptureSession, assumptions: Assumptions, graph: CapturedGraph | None, leaves: list[Any], structure: Any
+) -> bool | None:
     """Whether a capture gives what the model gives on some inputs; None where the model raises an error."""
-    with keeping_random_state(), torch.set_grad_enabled(attempt.grad):
+    with keeping_random_state(), torch.set_grad_enabled(assumptions.gradients != "off"):
         try:
-            expected, drew = _eager_results(attempt.module, leaves, structure, graph)
+            expected, drew = _eager_results(session.module, leaves, structure, graph)
         except Exception:  # a model raises anything for sizes that it does not take
             return None
         if graph is None:
@@ -71,15 +77,17 @@ def agrees(attempt: Attempt, graph: CapturedGraph | None, leaves: list[Any], str
         return drew or other_sides.agree(expected, found)
 
 
-def _gives_same(attempt: Attempt, graph: CapturedGraph, leaves: list[Any], structure: Any) -> bool | None:
+def _gives_same(
+    session: CaptureSession, assumptions: Assumptions, graph: CapturedGraph, leaves: list[Any], structure: Any
+) -> bool | None:
     """Whether a capture and the model give the same on some inputs.
 
     None where that cannot be said: the model refuses them, its results are random, or it gives nothing but zeros.
     """
-    with keeping_random_state(), torch.set_grad_enabled(attempt.grad):
+    with keeping_random_state(), torch.set_grad_enabled(assumptions.gradients != "off"):
         try:
-            expected, drew = _eager_results(attempt.module, leaves, structure, graph)
-            if drew and not other_sides.agree(expected, _eager_results(attempt.module, leaves, structure, graph)[0]):
+            expected, drew = _eager_results(session.module, leaves, structure, graph)
+            if drew and not other_sides.agree(expected, _eager_results(session.module, leaves, structure, graph)[0]):
                 return None
         except Exception:  # a model raises anything for sizes that it does not take
             return None

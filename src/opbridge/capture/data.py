@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opbridge.capture.functionalize import FunctionalGraph
+from opbridge.capture.strategies.strategy import Tried
 from opbridge.graph.captured_graph import AskedDimension, CapturedGraph
 from opbridge.graph.decisions import Decision
 from opbridge.graph.function_calls import FunctionCall
@@ -40,6 +41,7 @@ class Capture:
         decisions: The truth values that only data decides, with what the model does for each.
         whole: The operators of other libraries that were kept whole as they tell no shapes (see
             `opbridge.capture.opaque_operators`).
+        tried: The strategies that were tried, in order, and how each ended; the last that captured is the one taken.
     """
 
     graph: CapturedGraph
@@ -58,3 +60,4 @@ class Capture:
     demands: tuple[tuple[str, str], ...] = ()
     decisions: tuple[Decision, ...] = ()
     dim_sums: dict[str, str] = field(default_factory=dict)
+    tried: tuple[Tried, ...] = ()

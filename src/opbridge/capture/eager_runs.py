@@ -10,7 +10,7 @@ from opbridge.base.torch_private import torch_tracing
 from opbridge.capture.advice import advise_eager
 from opbridge.capture.model_inputs import described
 from opbridge.capture.model_state import ModelState
-from opbridge.capture.one_attempt import Attempt
+from opbridge.capture.session import CaptureSession
 from opbridge.capture.side_effects import SideEffects
 from opbridge.errors import OpbridgeError, UsageError
 from opbridge.kernels.triton.eager import running_on_cpu
@@ -18,41 +18,46 @@ from opbridge.kernels.triton.eager import running_on_cpu
 __all__ = ["eager_failure", "run_eagerly"]
 
 
-def run_eagerly(attempt: Attempt) -> None:
+def run_eagerly(session: CaptureSession, *, gradients: bool) -> None:
     """Runs the model itself, to see what such classes and operators return.
+
+    Args:
+        session: The model.
+        gradients: Whether gradients are computed. Where the model asks for them, it is run again with them.
 
     Raises:
         UsageError: It fails.
     """
-    attempt.forget_failed_attempt()
-    with SideEffects(attempt.module), torch.random.fork_rng(devices=[]), attempt.functions.recording():
-        with attempt.operators.recording():
-            failure = eager_failure(attempt)
+    session.begin_execution()
+    functions, operators = session.functions, session.operators
+    with SideEffects(session.module), torch.random.fork_rng(devices=[]), functions.recording():
+        with operators.recording():
+            failure = eager_failure(session, gradients=gradients)
         if failure is not None and torch_tracing.asks_for_gradient(failure):
-            grad, attempt.grad, attempt.functions.records = attempt.grad, True, []
-            with attempt.operators.recording():
-                failure = eager_failure(attempt)
-            attempt.grad = grad  # the capture finds that out too
+            gradients, functions.records = True, []
+            with operators.recording():
+                failure = eager_failure(session, gradients=True)
     if failure is not None:
-        with SideEffects(attempt.module), attempt.functions.suspended():
-            failure = eager_failure(attempt) or failure  # without the interception of calls, which its words show
-        raise UsageError(advise_eager(failure, described(attempt.args, attempt.kwargs))) from failure
+        with SideEffects(session.module), functions.suspended():
+            # Without the interception of calls, which its words show.
+            failure = eager_failure(session, gradients=gradients) or failure
+        raise UsageError(advise_eager(failure, described(session.call.args, session.call.kwargs))) from failure
 
 
-def eager_failure(attempt: Attempt) -> Exception | None:
+def eager_failure(session: CaptureSession, *, gradients: bool) -> Exception | None:
     """What the model raises without an export, on copies of its inputs and buffers; its state is restored."""
-    args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, (attempt.args, attempt.kwargs))
-    attempt.functions.note_inputs(pytree.tree_leaves((args, kwargs)))
-    buffers = {name: buffer.clone() for name, buffer in attempt.module.named_buffers()}
+    args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, (session.call.args, session.call.kwargs))
+    session.functions.note_inputs(pytree.tree_leaves((args, kwargs)))
+    buffers = {name: buffer.clone() for name, buffer in session.module.named_buffers()}
     try:
         with (
             dropping_prints(),
-            ModelState(attempt.module),
-            torch.set_grad_enabled(attempt.grad),
-            torch_tracing.in_onnx_export(attempt.functions.recording_now),
+            ModelState(session.module),
+            torch.set_grad_enabled(gradients),
+            torch_tracing.in_onnx_export(session.functions.recording_now),
             running_on_cpu(),
         ):
-            torch.func.functional_call(attempt.module, buffers, args, kwargs)
+            torch.func.functional_call(session.module, buffers, args, kwargs)
     except OpbridgeError:  # of a Triton kernel, which says nothing of the model on its own device
         return None
     except Exception as error:

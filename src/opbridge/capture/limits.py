@@ -44,6 +44,11 @@ class CaptureLimits:
         self.is_out_of_time = False
 
     @property
+    def executions(self) -> int:
+        """How many executions of the model have begun."""
+        return self._begun
+
+    @property
     def is_again(self) -> bool:
         """Whether the execution of the model that has begun is not the first."""
         return self._begun > 1

@@ -2,7 +2,7 @@
 
 1. When the capture reaches such an operator, it stops, and the model itself runs once on the example inputs. Each call
    is recorded with its results (`operator_recording`).
-2. In the next attempt, the operator has a fake implementation that returns tensors of the recorded shapes. Calls are
+2. In the next execution, the operator has a fake implementation that returns tensors of the recorded shapes. Calls are
    matched by their order.
 3. A composite operator ("CompositeImplicitAutograd") may have a kernel that reads memory. It has one if the operators
    that it calls, when they are called again, do not give its results. Otherwise torch traces it on fake tensors, as
@@ -63,7 +63,7 @@ class Operators:
         return frozenset(op.name() for op in self._kept)
 
     def use_example_sizes(self) -> None:
-        """Fixes sizes that depend on values to the example's in later attempts."""
+        """Fixes sizes that depend on values to the example's in later executions."""
         self._use_example_sizes = True
 
     @contextlib.contextmanager
@@ -80,16 +80,16 @@ class Operators:
         self._traced |= parts - {call.operator for call in run.calls if not call.composed}
 
     def has_traced_operators(self) -> bool:
-        """Whether torch traces operators that could be kept whole instead, where an attempt has failed."""
+        """Whether torch traces operators that could be kept whole instead, where an execution has failed."""
         return bool(self._traced) and (self.calls is None or any(call.operator in self._traced for call in self.calls))
 
     def keep_all_whole(self) -> None:
-        """Keeps all operators whole in later attempts; torch traces none of them."""
+        """Keeps all operators whole in later executions; torch traces none of them."""
         self._traced = set()
 
     @contextlib.contextmanager
     def whole(self) -> Iterator[None]:
-        """Within this context, which is around one attempt at the capture, the operators have fake implementations."""
+        """Within this context, which is around one execution of the model, the operators have fake implementations."""
         self._position, self.failure, self._kept = 0, None, {}
         self._matched_sizes, self._constant_sizes, self._numbers, self._specialized_sizes, self.unknown = (
             {},
@@ -148,7 +148,7 @@ class Operators:
             )
         if self.calls is None:
             self.unrecorded = True
-            raise CaptureError(f"What {name} returns is not known yet.")  # which ends this attempt
+            raise CaptureError(f"What {name} returns is not known yet.")  # which ends this execution
         position, self._position = self._position, self._position + 1
         call = calls[position] if position < len(calls) else None
         if call is None or call.operator is not op or not _fits(call, leaves):

@@ -1,64 +1,52 @@
-"""An attempt at the capture, repeated where what it raises says what it should have assumed."""
+"""An execution of the model, repeated where what it raises says what it should have assumed."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
-
-from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_tracing
 from opbridge.capture import fake_implementations, fixed_sizes
 from opbridge.capture.advice import is_data_dependent
+from opbridge.capture.assumptions import Assumptions, Gradients
+from opbridge.capture.captured import Captured, Failed, Outcome, SizesContradicted
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.eager_runs import run_eagerly
-from opbridge.capture.one_attempt import Attempt, Captured, SizesContradicted
+from opbridge.capture.one_capture import capture_once
+from opbridge.capture.session import CaptureSession
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.capture.zero_one_specialization import conditions_of_empty_examples, include_small_sizes
 from opbridge.errors import UsageError
 from opbridge.graph.captured_graph import CapturedGraph
 
-__all__ = ["capture_with_retries", "is_by_loop", "outcome"]
+__all__ = ["capture_with_retries", "is_by_loop"]
+
+_WITH_GRADIENTS = "the model computes gradients, so it was captured with gradients enabled"
 
 
-def capture_with_retries(attempt: Attempt) -> Captured:
-    """The graph of an attempt, repeated with other assumptions where what it raises asks for that.
-
-    Raises:
-        SizesContradicted: The model does not take all the sizes that it is to take.
-        UsageError: The model fails by itself.
-        Exception: Whatever the model or torch raises in the attempt that came closest.
-    """
-    with SideEffects(attempt.module) as effects:
-        attempt.effects = effects
-        try:
-            program = _after_eager_run_if_needed(attempt)
-        except Exception:  # torch.export raises what the model does
-            if not (attempt.functions.inference.unknown or attempt.operators.unknown):
-                raise
-            # The model does not do with sizes that are known only at run time.
-            attempt.functions.use_example_sizes()
-            attempt.operators.use_example_sizes()
-            program = _with_special_sizes_if_needed(attempt)
-    attempt.notes += effects.notes()
-    if attempt.strategy == "direct" and attempt.shapes.axes and not effects.drew:
-        _include_small_sizes(attempt, program.graph)
-    return program
-
-
-def outcome(attempt: Attempt) -> tuple[Captured | None, Exception | None]:
-    """What an attempt gives: the graph, or what it raises.
+def capture_with_retries(session: CaptureSession, assumptions: Assumptions) -> Outcome:
+    """The graph under some assumptions, or under others where what an execution raises asks for these.
 
     Raises:
         UsageError: The model fails by itself, or the inputs or dynamic shapes are of a wrong kind.
     """
+    executions = _Executions(session, assumptions)
     try:
-        return capture_with_retries(attempt), None
+        with session.observing_effects() as effects:
+            captured = executions.captured()
     except UsageError:
         raise
     except Exception as error:
-        return None, error
+        return Failed(error, executions.assumptions, executions.notes)
+    captured = dataclasses.replace(captured, notes=(*executions.notes, *effects.notes()), draws=effects.drew)
+    if assumptions.mode != "direct" or not assumptions.shapes.axes or captured.draws:
+        return captured
+    try:
+        return _including_small_sizes(session, captured)
+    except SizesContradicted as error:
+        return Failed(error, captured.assumptions, captured.notes)
 
 
 def is_by_loop(failure: Exception | None) -> bool:
@@ -68,101 +56,137 @@ def is_by_loop(failure: Exception | None) -> bool:
     return failure.unrolls or fixed_sizes.is_by_loop(failure.conditions)
 
 
-def _include_small_sizes(attempt: Attempt, graph: CapturedGraph) -> None:
-    """Drops the conditions that exclude a size of 1, where the model does the same for it.
+def _including_small_sizes(session: CaptureSession, captured: Captured) -> Captured:
+    """The same without the conditions that exclude a size of 1, where the model does the same for it.
 
     Raises:
         SizesContradicted: A size is 0 in the example, and the model does something else for other sizes.
     """
-    if attempt.is_for_example or attempt.by_size:
-        return
+    assumptions = captured.assumptions
+    if session.is_for_example or assumptions.is_by_size:
+        return captured
 
     def recapture(shapes: Shapes, dynamic: frozenset[str], expected: CapturedGraph | None) -> CapturedGraph:
+        of_sizes = dataclasses.replace(assumptions, shapes=shapes)
         with (
-            SideEffects(attempt.module),
+            SideEffects(session.module),
             keeping_random_state(),
-            _keeping_attributes(attempt.functions, attempt.operators),
+            _keeping_attributes(session.functions, session.operators),
         ):
-            return attempt.capture_once(shapes, dynamic, expected, again=True).graph
+            return capture_once(session, of_sizes, dynamic=dynamic, expected=expected, is_compared=False).graph
 
-    leaves = pytree.tree_leaves((attempt.args, attempt.kwargs))
-    contradicted = conditions_of_empty_examples(graph, leaves, attempt.shapes, recapture)
+    leaves = session.leaves
+    contradicted = conditions_of_empty_examples(captured.graph, leaves, assumptions.shapes, recapture)
     if contradicted:
         raise SizesContradicted(contradicted)
-    attempt.with_one = include_small_sizes(graph, leaves, attempt.shapes, recapture)
+    with_one = include_small_sizes(captured.graph, leaves, assumptions.shapes, recapture)
+    return dataclasses.replace(captured, with_one=with_one)
 
 
-def _needs_eager_run(attempt: Attempt) -> bool:
-    """Whether the capture needs to know first what the model's own run does."""
-    return attempt.functions.unrecorded or attempt.operators.unrecorded
+class _Executions:
+    """Executions of the model, each with the assumptions that the one before it was found to need.
 
+    Attributes:
+        assumptions: Those of the last one.
+        notes: What a person should know of them.
+    """
 
-def _after_eager_run_if_needed(attempt: Attempt) -> Captured:
-    """The capture; before it the model itself is run, where it calls classes or operators that stay whole."""
-    if attempt.functions.may_call_one(attempt.model) and not attempt.functions.records:
-        run_eagerly(attempt)
-    try:
-        return _retried_after_eager_run(attempt)
-    except UsageError:
-        raise
-    except Exception:
-        if not attempt.operators.has_traced_operators():
+    def __init__(self, session: CaptureSession, assumptions: Assumptions) -> None:
+        self._session, self.assumptions = session, assumptions
+        self.notes: tuple[str, ...] = ()
+
+    def captured(self) -> Captured:
+        """The graph.
+
+        Raises:
+            SizesContradicted: The model does not take all the sizes that it is to take.
+            UsageError: The model fails by itself.
+            Exception: Whatever the model or torch raises in the execution that came closest.
+        """
+        functions, operators = self._session.functions, self._session.operators
+        try:
+            return self._after_eager_run_if_needed()
+        except Exception:  # torch.export raises what the model does
+            if not (functions.inference.unknown or operators.unknown):
+                raise
+        # The model does not do with sizes that are known only at run time.
+        functions.use_example_sizes()
+        operators.use_example_sizes()
+        return self._with_special_sizes_if_needed()
+
+    def _once(self, **changes: Any) -> Captured:
+        self.assumptions = dataclasses.replace(self.assumptions, **changes)
+        return capture_once(self._session, self.assumptions)
+
+    def _needs_eager_run(self) -> bool:
+        """Whether the capture needs to know first what the model's own run does."""
+        return self._session.functions.unrecorded or self._session.operators.unrecorded
+
+    def _after_eager_run_if_needed(self) -> Captured:
+        """The capture; before it the model itself is run, where it calls classes or operators that stay whole."""
+        functions, operators = self._session.functions, self._session.operators
+        if functions.may_call_one(self._session.call.model) and not functions.records:
+            self._run_eagerly()
+        try:
+            return self._retried_after_eager_run()
+        except UsageError:
             raise
-        if attempt.operators.calls is None:
-            run_eagerly(attempt)
-        if not attempt.operators.has_traced_operators():
-            raise
-    attempt.operators.keep_all_whole()
-    return _retried_after_eager_run(attempt)
+        except Exception:
+            if not operators.has_traced_operators():
+                raise
+            if operators.calls is None:
+                self._run_eagerly()
+            if not operators.has_traced_operators():
+                raise
+        operators.keep_all_whole()
+        return self._retried_after_eager_run()
 
+    def _retried_after_eager_run(self) -> Captured:
+        try:
+            return self._with_special_sizes_if_needed()
+        except Exception:
+            if not self._needs_eager_run():
+                raise
+        self._run_eagerly()
+        return self._with_special_sizes_if_needed()
 
-def _retried_after_eager_run(attempt: Attempt) -> Captured:
-    try:
-        return _with_special_sizes_if_needed(attempt)
-    except Exception:
-        if not _needs_eager_run(attempt):
-            raise
-    run_eagerly(attempt)
-    return _with_special_sizes_if_needed(attempt)
+    def _run_eagerly(self) -> None:
+        run_eagerly(self._session, gradients=self.assumptions.gradients != "off")
 
+    def _with_special_sizes_if_needed(self) -> Captured:
+        try:
+            return self._once()
+        except Exception as error:
+            first = error
+        assumptions = self.assumptions
+        if self._needs_eager_run():
+            raise first
+        if fake_implementations.is_raised_by_check(first) and not assumptions.is_unchecked:
+            self.assumptions = dataclasses.replace(assumptions, is_unchecked=True)
+            return self._with_special_sizes_if_needed()
+        if torch_tracing.asks_for_gradient(first):
+            return self._with_gradients()
+        is_of_other_branch = bool(assumptions.free) and not assumptions.is_by_size
+        if not assumptions.is_dynamic or is_of_other_branch or is_data_dependent(first):
+            raise first
+        try:
+            return self._once(is_general=False)
+        except Exception as error:
+            # torch fixes small sizes of its own accord here; what it then says is not the model's doing.
+            raise (first if assumptions.shapes.has_small_sizes else error) from None
 
-def _with_special_sizes_if_needed(attempt: Attempt) -> Captured:
-    try:
-        return attempt.capture_once()
-    except Exception as error:
-        first = error
-    if _needs_eager_run(attempt):
-        raise first
-    if fake_implementations.is_raised_by_check(first) and not attempt.unchecked:
-        attempt.unchecked = True
-        return _with_special_sizes_if_needed(attempt)
-    if torch_tracing.asks_for_gradient(first):
-        return _with_gradients(attempt)
-    is_of_other_side = bool(attempt.other_side) and not attempt.by_size
-    if not attempt.dynamic or is_of_other_side or is_data_dependent(first):
-        raise first
-    attempt.general = False
-    try:
-        return attempt.capture_once()
-    except Exception as error:
-        # torch fixes small sizes of its own accord here; what it then says is not the model's doing.
-        raise (first if attempt.shapes.has_small_sizes else error) from None
-
-
-def _with_gradients(attempt: Attempt) -> Captured:
-    """The capture of a model that computes gradients, with as few of its tensors as possible requiring them."""
-    attempt.grad = True
-    attempt.notes.append("the model computes gradients, so it was captured with gradients enabled")
-    if attempt.strategy != "direct":
-        return attempt.capture_once()
-    attempt.gradients = "inputs"
-    try:
-        return attempt.capture_once()
-    except Exception as error:
-        if not torch_tracing.asks_for_gradient(error):
-            raise
-    attempt.gradients = "inputs and parameters"
-    return attempt.capture_once()
+    def _with_gradients(self) -> Captured:
+        """The capture of a model that computes gradients, with as few of its tensors as possible requiring them."""
+        self.notes = (*self.notes, _WITH_GRADIENTS)
+        if self.assumptions.mode != "direct":
+            return self._once(gradients="on")
+        of_inputs: Gradients = "of inputs"
+        try:
+            return self._once(gradients=of_inputs)
+        except Exception as error:
+            if not torch_tracing.asks_for_gradient(error):
+                raise
+        return self._once(gradients="of inputs and parameters")
 
 
 @contextlib.contextmanager

@@ -33,6 +33,8 @@ def print_plan(console: Console, plan: Plan) -> None:
     for line in plan.decision_lines():
         console.print(Text(line))
     console.print(Text(plan.summary(), "bold" if plan.ok else "bold red"))
+    if line := plan.capture_line():
+        console.print(Text(line, "dim"))
     if plan.ok and plan.unverified:
         console.print(Text(f"not verified: {plan.unverified}", "yellow"))
     for note in plan.notes:

@@ -8,6 +8,7 @@ from typing import Any
 from torch.fx import Node
 
 from opbridge.base.routes import ALLOWED_BY_DEFAULT
+from opbridge.capture.strategies.strategy import Tried
 from opbridge.graph.decisions import Decision
 from opbridge.plan.faults import Fault
 from opbridge.plan.report import PlanReport
@@ -33,6 +34,7 @@ class Plan(PlanReport):
         steps: What becomes of each node of the captured graph, and of the graphs inside it.
         occurrences: The nodes that call each operator.
         decisions: The truth values that only data decides, with what the model does for each.
+        captures: The strategies that were tried for the capture, in order, and how each ended.
     """
 
     rows: list[PlanRow]
@@ -46,6 +48,7 @@ class Plan(PlanReport):
     steps: dict[Node, Step] = field(default_factory=dict, repr=False)
     occurrences: dict[str, list[Node]] = field(default_factory=dict, repr=False)
     decisions: tuple[Decision, ...] = ()
+    captures: tuple[Tried, ...] = ()
 
     def is_pinned(self, operator: str) -> bool:
         """Whether the user chose the operator's route."""
@@ -66,6 +69,7 @@ class Plan(PlanReport):
             "kernels": list(self.kernels),
             "unverified": self.unverified,
             "faults": [fault.to_json() for fault in self.faults],
+            "captures": [each.to_json() for each in self.captures],
             "decisions": [each.to_json() for each in self.decisions],
             "notes": list(self.notes),
         }

@@ -57,6 +57,7 @@ def make_plan(
         steps=planner.steps,
         occurrences=planner.occurrences,
         decisions=capture.decisions,
+        captures=capture.tried,
     )
 
 

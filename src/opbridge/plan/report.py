@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from opbridge.base.routes import ROUTES
 from opbridge.base.wording import counted, listed
+from opbridge.capture.strategies.strategy import CAPTURED, Tried
 from opbridge.graph.decisions import Decision, summary_of
 from opbridge.nodes import operator_nodes
 from opbridge.plan.faults import Fault
@@ -31,6 +32,7 @@ class PlanReport:
     unverified: str
     faults: tuple[Fault, ...]
     decisions: tuple[Decision, ...]
+    captures: tuple[Tried, ...]
 
     @property
     def missing(self) -> list[PlanRow]:
@@ -90,6 +92,14 @@ class PlanReport:
         if said := summary_of(self.decisions):
             yield said
 
+    def capture_line(self) -> str:
+        """The strategies that gave the capture, and how often the model ran; empty where the first one was enough."""
+        took = [each.strategy for each in self.captures if each.result == CAPTURED]
+        executions = sum(each.executions for each in self.captures)
+        if len(self.captures) < 2 or took == [self.captures[0].strategy]:
+            return ""
+        return f"captured by: {', then '.join(took)} ({executions} executions of the model)"
+
     def describe_faults(self) -> str:
         """The translations that failed unexpectedly, each with its operator and place, and what else is missing."""
         count = len(self.faults)
@@ -130,4 +140,5 @@ class PlanReport:
                 lines.append(f"{'':<{width}}         {row.how} For a better route: {row.remedy}")
         lines.extend(self.decision_lines())
         unverified = [f"not verified: {self.unverified}"] if self.unverified and self.ok else []
-        return "\n".join([*lines, self.summary(), *unverified, *(f"note: {note}" for note in self.notes)])
+        captured = [line] if (line := self.capture_line()) else []
+        return "\n".join([*lines, self.summary(), *captured, *unverified, *(f"note: {note}" for note in self.notes)])

@@ -76,15 +76,15 @@ def test_export_verifies_a_model_that_decides(tmp_path):
 
 @pytest.mark.slow
 def test_ten_decisions_in_a_row_take_twelve_captures(monkeypatch):
-    from opbridge.capture.control_flow import capturing_paths
+    from opbridge.capture import all_paths
 
     counts = []
 
     def explore(paths, run, module, limits, **settings):
         original(paths, lambda answers: counts.append(paths.joined) or run(answers), module, limits, **settings)
 
-    original = capturing_paths.explore
-    monkeypatch.setattr(capturing_paths, "explore", explore)
+    original = all_paths.explore
+    monkeypatch.setattr(all_paths, "explore", explore)
 
     def model(x):
         for i in range(10):
@@ -99,15 +99,15 @@ def test_ten_decisions_in_a_row_take_twelve_captures(monkeypatch):
 
 @pytest.mark.slow
 def test_a_loop_behind_a_decision_takes_as_many_captures_as_any(monkeypatch):
-    from opbridge.capture.control_flow import capturing_paths
+    from opbridge.capture import all_paths
 
     counts = []
 
     def explore(paths, run, module, limits, **settings):
         original(paths, lambda answers: counts.append(paths.joined) or run(answers), module, limits, **settings)
 
-    original = capturing_paths.explore
-    monkeypatch.setattr(capturing_paths, "explore", explore)
+    original = all_paths.explore
+    monkeypatch.setattr(all_paths, "explore", explore)
 
     def model(x):
         if x.sum() > 0:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import opbridge
-from opbridge.capture.one_attempt import Attempt
+from opbridge.capture import one_capture
 
 CHUNK = 4
 
@@ -33,13 +33,13 @@ class Chunks(nn.Module):
 @pytest.fixture
 def captures(monkeypatch):
     made = []
-    original = Attempt.capture_once
+    original = one_capture.trace
 
-    def counted(self, *args, **kwargs):
-        made.append([axis.size for axis in self.shapes.axes.values()])
-        return original(self, *args, **kwargs)
+    def counted(module, args, kwargs, shapes, **options):
+        made.append([axis.size for axis in shapes.axes.values()])
+        return original(module, args, kwargs, shapes, **options)
 
-    monkeypatch.setattr(Attempt, "capture_once", counted)
+    monkeypatch.setattr(one_capture, "trace", counted)
     return made
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import opbridge
-from opbridge.capture.one_attempt import Attempt
+from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.size_branches.joining_paths import PathJoining
 
 
@@ -184,8 +184,8 @@ def test_small_sizes_beside_questions(captures):
 
 def test_a_model_without_questions_is_captured_once(monkeypatch):
     counts = []
-    original = Attempt.capture_once
-    monkeypatch.setattr(Attempt, "capture_once", lambda *args, **kwargs: counts.append(1) or original(*args, **kwargs))
+    original = CaptureLimits.begin_one
+    monkeypatch.setattr(CaptureLimits, "begin_one", lambda *args, **named: counts.append(1) or original(*args, **named))
     opbridge.check(nn.Linear(4, 4).eval(), (torch.randn(3, 4),), dynamic_shapes={"input": {0: "n"}})
     assert len(counts) == 1
 

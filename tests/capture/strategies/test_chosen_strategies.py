@@ -7,7 +7,7 @@ import torch
 from helpers.captures import LAYER, X, assert_same
 
 import opbridge
-from opbridge.capture import capture, one_attempt
+from opbridge.capture import capture, one_capture
 from opbridge.capture.config import CaptureConfig
 from opbridge.errors import CaptureError
 
@@ -24,7 +24,7 @@ def test_torch_export_where_the_direct_capture_stops(monkeypatch):
     def stops(*args, **kwargs):
         raise RuntimeError("no such thing")
 
-    monkeypatch.setattr(one_attempt, "trace", stops)
+    monkeypatch.setattr(one_capture, "trace", stops)
     taken = capture(LAYER, X)
     assert taken.strategy == "non-strict"
     assert taken.notes[0].startswith("captured by torch.export, because opbridge's own capture failed:")
@@ -36,7 +36,7 @@ def test_the_first_failure_is_told_where_both_stop(monkeypatch):
     def stops(*args, **kwargs):
         raise RuntimeError("the first")
 
-    monkeypatch.setattr(one_attempt, "trace", stops)
+    monkeypatch.setattr(one_capture, "trace", stops)
     monkeypatch.setattr(torch.export, "export", lambda *args, **kwargs: (_ for _ in ()).throw(RuntimeError("other")))
     with pytest.raises(CaptureError, match="the first"):
         capture(LAYER, X)

@@ -1,0 +1,230 @@
+"""The capture of a model that decides by data."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+
+from opbridge.capture.assumptions import Assumptions
+from opbridge.capture.captured import Captured
+from opbridge.capture.control_flow.branch_oracle import BranchOracle
+from opbridge.capture.control_flow.cfg import ControlFlowGraph
+from opbridge.capture.control_flow.lowering import CFGLowering
+from opbridge.capture.control_flow.path_explorer import explore
+from opbridge.capture.control_flow.path_tree import PathsRefused, PathTree, Unjoined
+from opbridge.capture.control_flow.uses_of_lists import advice_on_lists
+from opbridge.capture.one_capture import capture_once
+from opbridge.capture.session import CaptureSession
+from opbridge.capture.side_effects import SideEffects, keeping_random_state
+from opbridge.capture.tracer.writes import written_by
+from opbridge.graph.captured_graph import CapturedGraph
+from opbridge.graph.decisions import Decision, Side
+
+__all__ = ["capture_paths"]
+
+
+def capture_paths(session: CaptureSession, assumptions: Assumptions, *, of_sizes: bool = False) -> Captured:
+    """The capture of a model with all paths that data may make it take.
+
+    Args:
+        session: The model.
+        assumptions: What its executions assume.
+        of_sizes: Whether a loop over a dynamic size is a branch, and not unrolled for the example.
+
+    Raises:
+        PathsRefused: There are too many paths, or they do not end alike.
+        Exception: What the capture of a path raises.
+    """
+    return _PathCapture(session, assumptions, of_sizes=of_sizes).captured()
+
+
+class _PathCapture:
+    """The capture of all paths of a model.
+
+    Args:
+        session: The model.
+        assumptions: What the execution of all paths at once assumes. That of a single one follows numbers that data
+            decides as well, whatever the sizes are.
+        of_sizes: See `capture_paths`.
+    """
+
+    def __init__(self, session: CaptureSession, assumptions: Assumptions, *, of_sizes: bool) -> None:
+        self._session, self._of_sizes = session, of_sizes
+        self._assumptions = dataclasses.replace(assumptions, is_following=False)
+        self._draws = False
+
+    def captured(self) -> Captured:
+        """The graph of all paths. The arguments and errors are those of `capture_paths`."""
+        paths = self._no_paths()
+        try:
+            try:
+                found = self._explored(paths)
+            except Exception as error:
+                if not paths.learned.numbers and not paths.learned.asked_again:
+                    raise
+                paths = self._no_paths()  # a loop may have a known number of iterations, and need Python's own numbers
+                paths.learned.carries_numbers = False
+                try:
+                    found = self._explored(paths)
+                except PathsRefused:
+                    raise error from None  # which says more than that there are too many paths
+        except Unjoined as error:
+            told = self._telling_more(paths)
+            if told is not None:
+                paths, found = told
+            elif any(point.asks for point in paths.points.values()):
+                raise _by_iterations(paths, error) from error
+            else:
+                paths = self._no_paths(joined=False)
+                found = self._apart(paths)
+        _limit(found.graph, [path.graph for path in paths.paths])
+        raising = tuple(_raising(paths))
+        notes = (
+            (
+                f"the model raises an error at {line} for some inputs; the file does not raise it, and is valid only "
+                "for the other inputs"
+            )
+            for line in dict.fromkeys(each.place for each in raising)
+        )
+        return dataclasses.replace(
+            found,
+            assumptions=self._assumptions,
+            notes=tuple(notes),
+            draws=self._draws,
+            unrolls=not self._of_sizes,
+            raising=raising,
+        )
+
+    def _run(self, answers: BranchOracle, *, rewrites_by_running: bool = False) -> CapturedGraph:
+        """The graph of one path."""
+        assumptions = dataclasses.replace(
+            self._assumptions, execution=answers, is_following=True, rewrites_by_running=rewrites_by_running
+        )
+        effects = SideEffects(self._session.module)
+        try:
+            with keeping_random_state(), effects:
+                captured = capture_once(self._session, assumptions)
+                known = self._session.identities
+                known.shares = known.shares or any(map(written_by, captured.graph.graph.nodes))
+                known.compares_objects = known.compares_objects or answers.compares_objects
+                return captured.rewrite()
+        finally:
+            answers.restore()
+            self._draws = self._draws or effects.drew
+
+    def _no_paths(self, *, joined: bool = True) -> PathTree:
+        """The paths of a model before its first execution, with the identities that are known to matter."""
+        paths = PathTree(joined=joined)
+        paths.learned.identities = self._session.identities
+        return paths
+
+    def _explored(
+        self, paths: PathTree, *, rewrites_by_running: bool = False, of_sizes: bool | None = None
+    ) -> Captured:
+        """The graph of all paths, after executions until there is no other one.
+
+        Raises:
+            Unjoined: Paths that seemed to have joined do not do the same.
+        """
+        session, run = self._session, functools.partial(self._run, rewrites_by_running=rewrites_by_running)
+        assumptions = dataclasses.replace(self._assumptions, rewrites_by_running=rewrites_by_running)
+        of_sizes = self._of_sizes if of_sizes is None else of_sizes
+        explore(paths, run, session.module, session.limits, of_sizes=of_sizes)
+        try:
+            return self._merged(paths, assumptions)
+        except Unjoined:
+            if not paths.has_left_some:
+                raise
+        paths.tries_all, paths.has_left_some = True, False
+        explore(paths, run, session.module, session.limits, of_sizes=of_sizes)
+        return self._merged(paths, assumptions)
+
+    def _merged(self, paths: PathTree, assumptions: Assumptions) -> Captured:
+        graphs = [path.graph for path in paths.paths]
+        merged = CFGLowering(ControlFlowGraph(paths), graphs[0].structure, limits=_limits(graphs))
+        return capture_once(self._session, dataclasses.replace(assumptions, execution=merged))
+
+    def _telling_more(self, paths: PathTree) -> tuple[PathTree, Captured] | None:
+        """The graph of all paths, which join only where tensors share values alike, after others did not do the same.
+
+        All of them have the one form that torch's functionalization gives.
+        """
+        learned = dataclasses.replace(paths.learned, tells_more=True)
+        paths = PathTree(joined=True)
+        paths.learned = learned
+        try:
+            return paths, self._explored(paths, rewrites_by_running=True)
+        except Exception:  # the paths are refused for what is known already
+            return None
+
+    def _apart(self, paths: PathTree) -> Captured:
+        """The graph of all paths, none of which joins another one again.
+
+        Raises:
+            PathsRefused: There are too many, or they do not end alike.
+        """
+        try:
+            return self._explored(paths, of_sizes=False)
+        except Unjoined as error:
+            raise PathsRefused(
+                f"The model cannot be captured: the branches of the conditions at {paths.lines()} return different "
+                f"structures: {error}. Make all branches return the same structure, with tensors of the same dtypes "
+                "and ranks."
+            ) from error
+
+
+def _by_iterations(paths: PathTree, error: Unjoined) -> PathsRefused:
+    """Says that what a model computes depends on the number of iterations of a loop."""
+    points = (point for point in paths.points.values() if point.asks)
+    lines = ", ".join(sorted({str(point.sources[0]) for point in points if point.sources}))
+    lists = advice_on_lists([*paths.learned.growth, *paths.learned.varying])
+    return PathsRefused(
+        "The model cannot be captured: its computation depends on the number of iterations of the loop at "
+        f"{lines}: {error}. Make every iteration compute the same, with only tensors changing between "
+        "iterations, and use tensors after the loop, or a list through torch.stack or "
+        f"torch.cat.{f' {lists}' if lists else ''}"
+    )
+
+
+def _limits(paths: Iterable[CapturedGraph]) -> dict[str, tuple[int | None, int | None]]:
+    """The limits of sizes that follow from conditions of the paths, all of which become conditions of the graph."""
+    lowest: dict[str, int] = {}
+    highest: dict[str, int] = {}
+    for condition in itertools.chain.from_iterable(path.conditions for path in paths):
+        told = re.fullmatch(r"(\w+) (<|<=|>|>=) (\d+)", condition.expression)
+        if told is None or condition.symbols != (told[1],):
+            continue
+        number = int(told[3]) + {"<": -1, ">": 1}.get(told[2], 0)
+        if told[2].startswith("<"):
+            highest[told[1]] = min(number, highest.get(told[1], number))
+        else:
+            lowest[told[1]] = max(number, lowest.get(told[1], number))
+    return {each: (lowest.get(each), highest.get(each)) for each in {**lowest, **highest}}
+
+
+def _limit(graph: CapturedGraph, paths: Iterable[CapturedGraph]) -> None:
+    """Limits a graph to the sizes that all of its paths are for."""
+    known = {condition.expression for condition in graph.conditions}
+    for path in paths:
+        new = [
+            each for each in path.conditions if each.expression not in known and graph.ranges.keys() >= {*each.symbols}
+        ]
+        known.update(each.expression for each in new)
+        graph.conditions += tuple(new)
+        graph.zeros = {**path.zeros, **graph.zeros}
+        for symbol, (low, high) in path.ranges.items():
+            if symbol in graph.ranges and symbol in graph.places:
+                lowest, highest = graph.ranges[symbol]
+                ends = [end for end in (high, highest) if end is not None]
+                graph.ranges[symbol] = max(low, lowest), min(ends, default=None)
+
+
+def _raising(paths: PathTree) -> Iterator[Decision]:
+    """The decisions after which the model raises an error for one answer."""
+    for (point, answer), after in paths.next.items():
+        if after is None and point is not None:
+            sides = Side(True, raises=answer), Side(False, raises=not answer)
+            yield Decision(-1, point.sources, sides)

@@ -1,0 +1,95 @@
+"""The direct capture of the model on its example, and with more freedom for sizes.
+
+Where Python's own functions fix a size in the capture of the example, there may be one that keeps the size symbolic:
+
+1. All Python functions of the model's packages take symbolic sizes; see `tracer.number_calls`.
+2. The example is larger than it is, so that what the model keeps from an earlier run, such as a table and the size
+   that it is for, is not for that size; see `fixed_sizes`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from opbridge.capture import fixed_sizes
+from opbridge.capture.assumptions import Assumptions
+from opbridge.capture.captured import Captured, Failed, Outcome, SizesContradicted
+from opbridge.capture.comparing_captures import differs_on_example
+from opbridge.capture.retries import capture_with_retries
+from opbridge.capture.strategies.strategy import Progress, Strategy, demands_of
+
+__all__ = ["DIRECT", "LARGER_EXAMPLE", "SYMBOLIC_CALLS"]
+
+
+def _is_first(progress: Progress) -> bool:
+    return (
+        progress.outcome is None
+        and not progress.first.shapes.needs_torch_export
+        and not progress.session.config.by_torch_export
+    )
+
+
+def _capture(progress: Progress) -> Outcome:
+    return capture_with_retries(progress.session, progress.first)
+
+
+DIRECT = Strategy("direct capture", _is_first, _capture)
+
+
+def _may_be_freed(progress: Progress) -> bool:
+    captured = progress.captured
+    return progress.has_named_sizes and not (captured is not None and captured.other_sizes.is_padded)
+
+
+def _is_fixed_by_python(progress: Progress) -> bool:
+    error = progress.failed.error if progress.failed is not None else None
+    return _may_be_freed(progress) and fixed_sizes.is_by_python(error, progress.demands)
+
+
+def _with_symbolic_calls(progress: Progress) -> Outcome | None:
+    return _freed(progress, dataclasses.replace(progress.first, is_following=True))
+
+
+SYMBOLIC_CALLS = Strategy("symbolic calls of Python functions", _is_fixed_by_python, _with_symbolic_calls)
+
+
+def _is_fixed_by_example(progress: Progress) -> bool:
+    axes = progress.first.shapes.axes
+    return _may_be_freed(progress) and bool(fixed_sizes.limiting(progress.demands, axes))
+
+
+def _of_larger_example(progress: Progress) -> Outcome | None:
+    example = progress.first.shapes
+    larger = fixed_sizes.with_larger_example(example)
+    if larger is None:
+        return None
+    assumptions = dataclasses.replace(progress.first, is_following=True, shapes=larger, example=example)
+    found = _freed(progress, assumptions)
+    if not isinstance(found, Captured) or differs_on_example(progress.session, found):
+        return None
+    return dataclasses.replace(found, assumptions=dataclasses.replace(found.assumptions, shapes=example, example=None))
+
+
+LARGER_EXAMPLE = Strategy("larger example", _is_fixed_by_example, _of_larger_example)
+
+
+def _freed(progress: Progress, assumptions: Assumptions) -> Outcome | None:
+    """What a further capture gives where that leaves the sizes more freedom; None where it does not."""
+    session, before = progress.session, progress.demands
+    axes = progress.first.shapes.axes
+    found = capture_with_retries(session, assumptions)
+    failed = progress.failed
+    if isinstance(found, Failed):
+        is_said_better = isinstance(found.error, SizesContradicted) and assumptions.example is None
+        return dataclasses.replace(failed, error=found.error) if failed is not None and is_said_better else None
+    after = demands_of(session, found)
+    if fixed_sizes.fixes_another_size(found.graph, session.leaves, axes):
+        return None
+    if assumptions.example is not None and fixed_sizes.leaves_out_example(after, axes):
+        return None
+    is_freer = (
+        failed is not None
+        or len(after) < len(before)
+        or len(fixed_sizes.limiting(after, axes, 4)) < len(fixed_sizes.limiting(before, axes))
+    )
+    return found if is_freer else None

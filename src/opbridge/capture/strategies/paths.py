@@ -1,0 +1,63 @@
+"""The capture of all paths that data may make the model take, and of loops over sizes that the example unrolls."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from opbridge.capture.advice import is_data_dependent
+from opbridge.capture.all_paths import capture_paths
+from opbridge.capture.captured import Captured, Outcome, SizesContradicted
+from opbridge.capture.control_flow import PathsRefused
+from opbridge.capture.retries import is_by_loop
+from opbridge.capture.strategies.strategy import Progress, Strategy
+from opbridge.errors import CaptureError, UsageError
+
+__all__ = ["PATHS"]
+
+
+def _has_paths(progress: Progress) -> bool:
+    failed = progress.failed
+    return (
+        failed is not None
+        and (is_data_dependent(failed.error) or is_by_loop(failed.error))
+        and not progress.session.is_for_example
+    )
+
+
+def _of_all_paths(progress: Progress) -> Outcome | None:
+    """The capture of all paths; else the failure with what stopped it.
+
+    Raises:
+        CaptureError: There are too many paths, or they do not end alike.
+    """
+    failed = progress.failed
+    assert failed is not None
+    of_sizes = is_by_loop(failed.error)
+    try:
+        return _deciding(progress, of_sizes=of_sizes)
+    except UsageError:
+        raise
+    except PathsRefused as error:
+        if not of_sizes:
+            raise CaptureError(str(error)) from error
+        return dataclasses.replace(failed, of_paths=error)
+    except Exception as error:
+        if not of_sizes and (is_data_dependent(error) or isinstance(error, SizesContradicted)):
+            # A question that has more than two answers; that of before has two.
+            return dataclasses.replace(failed, error=error)
+        if isinstance(error, SizesContradicted):  # which is what the first error says
+            return None
+        return dataclasses.replace(failed, of_paths=error)
+
+
+def _deciding(progress: Progress, *, of_sizes: bool) -> Captured:
+    """The capture of all paths, with loops over sizes as branches where it needs that."""
+    try:
+        return capture_paths(progress.session, progress.first, of_sizes=of_sizes)
+    except SizesContradicted as error:
+        if of_sizes or not is_by_loop(error):
+            raise
+    return capture_paths(progress.session, progress.first, of_sizes=True)
+
+
+PATHS = Strategy("all paths of branches on data", _has_paths, _of_all_paths)
