@@ -1,8 +1,8 @@
 """Whether a change of the capture leaves the captures of the tests' models as they are.
 
 Captures the forms of models (static, and with dynamic sizes), the models that decide by data and those that decide by
-sizes, and notes for each the graph, its conditions, the notes, the executions of the model and the seconds. A second
-run, of another source tree, is compared with the first.
+sizes, and notes for each the graph, its conditions, the notes, the executions of the model and the processor seconds. A
+second run, of another source tree, is compared with the first.
 
     python bench/same_captures.py -o before.jsonl                       # with PYTHONPATH=<tree>/src of the one
     python bench/same_captures.py -o after.jsonl --before before.jsonl  # and of the other
@@ -89,7 +89,7 @@ def _captured(call: Callable[[], Call]) -> dict[str, Any]:
         nonlocal executions
         executions += text.startswith("execution ")
 
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         found = capture_call(resolved_call(model, args, kwargs, shapes), CaptureConfig(), tell)
     except OpbridgeError as error:
@@ -103,7 +103,7 @@ def _captured(call: Callable[[], Call]) -> dict[str, Any]:
             "strategy": found.strategy,
             "decisions": [str(each) for each in found.decisions],
         }
-    return {**row, "executions": executions, "seconds": round(time.perf_counter() - start, 3)}
+    return {**row, "executions": executions, "seconds": round(time.process_time() - start, 3)}
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
@@ -126,7 +126,7 @@ def _compared(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]
     ratios = [after[name]["seconds"] / max(before[name]["seconds"], 0.001) for name in both]
     print(f"{len(both)} compared, {differing} properties differ")
     print(f"executions: more at {len(more)} ({', '.join(more[:8])}), fewer at {len(fewer)} ({', '.join(fewer[:8])})")
-    print(f"seconds: {statistics.median(ratios):.2f} of those before in the median")
+    print(f"processor seconds: {statistics.median(ratios):.2f} of those before in the median")
     return int(bool(differing))
 
 

@@ -15,7 +15,7 @@ import torch
 
 from opbridge.base import sources
 from opbridge.base.sources import Source, innermost, raised_at
-from opbridge.capture.advice_rules import DATA_DEPENDENT, RULES, SHAPE_VIOLATION
+from opbridge.capture.advice_rules import RULES
 from opbridge.capture.device_errors import device_advice
 from opbridge.capture.stated_sizes import Dimension, statement
 from opbridge.errors import CaptureError, KernelError
@@ -26,9 +26,6 @@ __all__ = [
     "advise_eager",
     "advise_others",
     "advise_shapes",
-    "is_data_dependent",
-    "is_final",
-    "is_shape_violation",
     "model_line",
     "reason",
     "with_line",
@@ -161,21 +158,6 @@ def reason(error: BaseException) -> str:
     source, _ = _origin(error)
     what, _ = _matched(error, source)
     return f"at {source}, {what}" if source else what
-
-
-def is_data_dependent(error: BaseException) -> bool:
-    """Whether Python needed a value that depends on data."""
-    return re.search(DATA_DEPENDENT, _error_text(error)) is not None
-
-
-def is_final(error: BaseException) -> bool:
-    """Whether torch.export's strict mode fails for the same reason."""
-    return re.search(r"UnsupportedOperatorException|Found <class '(?!numpy)", _error_text(error)) is not None
-
-
-def is_shape_violation(error: BaseException) -> bool:
-    """Whether the model and the dynamic shapes contradict each other."""
-    return re.search(SHAPE_VIOLATION, _error_text(error)) is not None
 
 
 def model_line(frame: FrameType | None = None) -> str:

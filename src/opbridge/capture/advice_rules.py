@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from opbridge.capture.device_errors import NO_DRIVER, RECORDED_LAUNCHES, SEVERAL
 
-__all__ = ["DATA_DEPENDENT", "REGISTER", "RULES", "SHAPE_VIOLATION", "Rule"]
+__all__ = ["REGISTER", "RULES", "Rule"]
 
 # What a class of the user's own needs, where `name` is its name.
 REGISTER = (
@@ -37,52 +37,49 @@ class Rule:
     instead: str
 
 
-DATA_DEPENDENT = r"data-dependent|DataDependentOutputException"
-SHAPE_VIOLATION = (
-    r"Constraints violated|Specializations unexpectedly|conflicts between user-specified|ConstraintViolationError"
-)
+_DATA_DEPENDENT = r"data-dependent|DataDependentOutputException"
 _ANY = ""
 
 # The first rule that matches is used.
 RULES = (
     Rule(
-        DATA_DEPENDENT,
+        _DATA_DEPENDENT,
         r"^while\b",
         "the number of iterations of a Python while loop depends on the values of a tensor",
         "Use torch.while_loop(condition, body, (x,)), or a fixed number of iterations with torch.where.",
     ),
     Rule(
-        DATA_DEPENDENT,
+        _DATA_DEPENDENT,
         r"^for\b.*\brange\(",
         "the number of iterations of a Python loop depends on the values of a tensor",
         "Loop to a fixed maximum and mask with torch.where, or replace the loop by operators on whole tensors.",
     ),
     Rule(
-        DATA_DEPENDENT,
+        _DATA_DEPENDENT,
         r"^assert\b",
         "an assert depends on the values of a tensor",
         "Skip it while exporting: `if not torch.compiler.is_exporting():` above it.",
     ),
     Rule(
-        DATA_DEPENDENT,
+        _DATA_DEPENDENT,
         r"\bif\b.*(\.shape\b|\.size\(|\blen\(|\.numel\()",
         "a Python `if` depends on a data-dependent size (for example after nonzero, unique or a boolean mask)",
         "State the condition with torch._check before the line, or keep the size fixed: use torch.where with a "
         "mask instead of a selection.",
     ),
     Rule(
-        DATA_DEPENDENT,
+        _DATA_DEPENDENT,
         r"\b(if|elif)\b",
         "a Python `if` depends on the values of a tensor, and only one of its branches would be captured",
         "Use torch.where(condition, a, b), or torch.cond(condition, f, g, (x,)) if only one branch should run.",
     ),
     Rule(
-        DATA_DEPENDENT,
+        _DATA_DEPENDENT,
         r"\bbool\(|\b(and|or|not)\b|\ballclose\(|\bequal\(",
         "the values of a tensor are turned into a Python bool",
         "Keep it a tensor: use &, |, ~, torch.all and (a == b).all(), and torch.where or torch.cond to select.",
     ),
-    Rule(DATA_DEPENDENT, _ANY, "Python needs a number here that depends on the values of a tensor", _KEEP_TENSOR),
+    Rule(_DATA_DEPENDENT, _ANY, "Python needs a number here that depends on the values of a tensor", _KEEP_TENSOR),
     Rule(
         r"UnsupportedOperatorException: (?P<namespace>\w+)\.(?P<name>\w+)",
         _ANY,

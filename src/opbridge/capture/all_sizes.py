@@ -8,8 +8,8 @@ from typing import Any
 
 from torch.utils import _pytree as pytree
 
+from opbridge.base.torch_private import torch_failures
 from opbridge.capture import comparing_captures, other_sides
-from opbridge.capture.advice import is_data_dependent
 from opbridge.capture.all_paths import capture_paths
 from opbridge.capture.assumptions import Assumptions
 from opbridge.capture.captured import Captured, Failed, OtherSizes
@@ -234,7 +234,7 @@ def _for_other_sizes(
             found = capture_with_retries(session, of_sizes) if unrolls else None
             if isinstance(found, Failed):
                 by_loop = is_by_loop(found.error)
-                if not by_loop and not is_data_dependent(found.error):
+                if not by_loop and not torch_failures.is_data_dependent(found.error):
                     return None
                 found = capture_paths(session, of_sizes, of_sizes=by_loop)
             elif found is None:

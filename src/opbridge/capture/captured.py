@@ -23,7 +23,8 @@ class OtherSizes:
     Attributes:
         answered: The conditions whose other answer the graph is valid for as well.
         is_same: Whether a capture for the other answer of a condition is the same graph.
-        is_padded: Whether the graph is valid for both answers to its conditions on remainders; see `size_branches.filling`.
+        is_padded: Whether the graph is valid for both answers to its conditions on remainders; see
+            `size_branches.filling`.
         is_right_for_one: Whether the graph, run for sizes of 1 that it leaves out, gave what the model gives wherever
             it was tried.
     """
@@ -92,8 +93,8 @@ class SizesContradicted(Exception):
 
     Attributes:
         conditions: What it needs of them, each with the line that causes it where that is known.
-        unrolls: Whether the capture has as many iterations of a loop as the example has; see
-            `fixed_sizes.unrolls_a_loop`.
+        unrolls: Whether the capture may have as many iterations of a loop as the example has; see
+            `fixed_sizes.may_unroll_a_loop`.
         of_operators: The conditions that operators require.
     """
 

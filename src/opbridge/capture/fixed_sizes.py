@@ -10,10 +10,9 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opbridge.base.sources import Source, innermost
 from opbridge.base.torch_private import torch_shape_env, torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes, root_example
 from opbridge.capture.size_constraints import Condition, holds_for_all, sized
@@ -22,52 +21,36 @@ from opbridge.graph.captured_graph import CapturedGraph
 __all__ = [
     "fixes_another_size",
     "forget_example",
-    "is_by_loop",
     "is_by_python",
     "leaves_out_example",
     "limiting",
+    "may_unroll_a_loop",
     "splits_by_a_size",
-    "unrolls_a_loop",
     "with_larger_example",
 ]
 
-# In a line of the model, calls that fix a size; in an error, what Python or NumPy say of a symbolic number.
-_CALLS = re.compile(r"\b(int|float|range|list|tuple|map|len|isinstance|type|math\.\w+|np\.\w+|numpy\.\w+)\(|\.numel\(")
-# A bracket that a line ends with, or is all of it, may open a comprehension of several lines.
-_LOOPS = re.compile(
-    r"\bfor\b.*\bin\b|\b(map|list|tuple)\(|\.(split|unbind|tolist)\(|\btorch\.(split|unbind)\(|\[$|^[({]$"
-)
-_SYMBOLIC = re.compile(r"\bSym(Int|Float|Bool)\b|numpy\.object_|\b[su]\d+\b")
+_PARTS = frozenset(f"aten::{name}" for name in ("chunk", "split", "split_with_sizes", "tensor_split", "unbind"))
+"""Operators that give parts of a tensor, of which a loop may go over."""
 
 
-def is_by_python(failure: Exception | None, demands: Sequence[Condition]) -> bool:
+def is_by_python(graph: CapturedGraph | None) -> bool:
     """Whether one of Python's own functions may have fixed a size, so that it is worth to have them follow it.
 
     Args:
-        failure: What a capture raised, if it did.
-        demands: What it needs of the sizes.
+        graph: The capture; None where there is none, as Python's functions refuse symbolic numbers too.
     """
-    if failure is not None:
-        return bool(demands) or _SYMBOLIC.search(str(failure)) is not None
-    return any(source is not None and _CALLS.search(source.code) for _, source in demands)
+    return graph is None or any(each.is_number for each in graph.conditions)
 
 
-def is_by_loop(demands: Sequence[Condition]) -> bool:
-    """Whether a loop may have fixed a size, so that it is worth to capture its iterations as decisions.
+def may_unroll_a_loop(graph: CapturedGraph) -> bool:
+    """Whether a capture may have as many iterations of a loop as the example has.
 
-    Args:
-        demands: What a capture needs of the sizes.
-    """
-    return any(source is not None and _LOOPS.search(source.code) for _, source in demands)
-
-
-def unrolls_a_loop(graph: CapturedGraph) -> bool:
-    """Whether a capture has as many iterations of a loop as the example has, for sizes that give this number alone.
+    Python has asked for a number there, as `range` does, and the capture is for sizes that give this number alone.
 
     Args:
         graph: The capture.
     """
-    return is_by_loop([(expression, line) for expression, line, by_operator in _fixing(graph) if not by_operator])
+    return any(each.is_number and not each.operator and _fixes_a_number(each.expression) for each in graph.conditions)
 
 
 def splits_by_a_size(graph: CapturedGraph) -> bool:
@@ -76,14 +59,7 @@ def splits_by_a_size(graph: CapturedGraph) -> bool:
     Args:
         graph: The capture.
     """
-    return any(line is not None and ".split(" in line.code for _, line, by_operator in _fixing(graph) if by_operator)
-
-
-def _fixing(graph: CapturedGraph) -> Iterator[tuple[str, Source | None, bool]]:
-    """The conditions that hold a number to one value, with their lines, and whether an operator asks for them."""
-    for each in graph.conditions:
-        if _fixes_a_number(each.expression):
-            yield each.expression, next(iter(innermost(each.stack)), None), each.by_operator
+    return any(each.operator in _PARTS and _fixes_a_number(each.expression) for each in graph.conditions)
 
 
 def _fixes_a_number(expression: str) -> bool:

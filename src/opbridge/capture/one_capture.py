@@ -151,7 +151,7 @@ def _check_sizes(session: CaptureSession, assumptions: Assumptions, graph: Captu
         asked = dataclasses.replace(graph, conditions=tuple(each for each in graph.conditions if each.by_operator))
         raise SizesContradicted(
             contradicted,
-            unrolls=fixed_sizes.unrolls_a_loop(graph),
+            unrolls=fixed_sizes.may_unroll_a_loop(graph) or fixed_sizes.splits_by_a_size(graph),
             of_operators=frozenset(text for text, _ in contradictions(asked, leaves, axes, least)),
         )
 

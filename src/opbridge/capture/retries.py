@@ -7,9 +7,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from opbridge.base.torch_private import torch_tracing
-from opbridge.capture import fake_implementations, fixed_sizes
-from opbridge.capture.advice import is_data_dependent
+from opbridge.base.torch_private import torch_failures, torch_tracing
+from opbridge.capture import fake_implementations
 from opbridge.capture.assumptions import Assumptions, Gradients
 from opbridge.capture.captured import Captured, Failed, Outcome, SizesContradicted
 from opbridge.capture.dynamic_shapes import Shapes
@@ -50,10 +49,8 @@ def capture_with_retries(session: CaptureSession, assumptions: Assumptions) -> O
 
 
 def is_by_loop(failure: Exception | None) -> bool:
-    """Whether a loop of the model's fixes a size."""
-    if not isinstance(failure, SizesContradicted):
-        return False
-    return failure.unrolls or fixed_sizes.is_by_loop(failure.conditions)
+    """Whether a loop of the model may fix a size."""
+    return isinstance(failure, SizesContradicted) and failure.unrolls
 
 
 def _including_small_sizes(session: CaptureSession, captured: Captured) -> Captured:
@@ -167,7 +164,7 @@ class _Executions:
         if torch_tracing.asks_for_gradient(first):
             return self._with_gradients()
         is_of_other_branch = bool(assumptions.free) and not assumptions.is_by_size
-        if not assumptions.is_dynamic or is_of_other_branch or is_data_dependent(first):
+        if not assumptions.is_dynamic or is_of_other_branch or torch_failures.is_data_dependent(first):
             raise first
         try:
             return self._once(is_general=False)

@@ -94,14 +94,21 @@ class SizeCondition:
         expression: A Python expression over symbols: `(s77 % 2) == 0`.
         symbols: Its symbols, sorted.
         stack: The stack trace of the line that caused it; empty where that is not known.
-        by_operator: Whether PyTorch asked for it to describe the result of an operator that is one node of the graph,
-            and not the model's own code.
+        operator: The operator, "aten::split", that is one node of the graph and whose result PyTorch asked for it to
+            describe; "" where the model's own code asked.
+        is_number: Whether Python asked for a number, as `int(n)` and `range(n)` do, and not for a truth value.
     """
 
     expression: str
     symbols: tuple[str, ...]
     stack: str = ""
-    by_operator: bool = False
+    operator: str = ""
+    is_number: bool = False
+
+    @property
+    def by_operator(self) -> bool:
+        """Whether an operator asked for it, and not the model's own code."""
+        return bool(self.operator)
 
 
 @dataclass

@@ -8,6 +8,7 @@ May import: base.
 | --- | --- |
 | capabilities | what releases of torch do differently, asked of the one that is installed |
 | torch_operators | names, schemas, overloads and decompositions of operators |
+| torch_failures | what torch's errors in a capture mean |
 | torch_library | operators of third-party libraries and their fake implementations |
 | torch_overrides | behaviour of torch that is replaced for a time |
 | torch_shape_env | the environment of a capture: its symbols, their ranges and guards |

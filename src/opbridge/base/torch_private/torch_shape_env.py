@@ -11,6 +11,7 @@ import operator
 import sys
 import weakref
 from collections.abc import Callable, Collection, Iterator
+from types import FrameType
 from typing import Any
 
 import torch
@@ -120,10 +121,16 @@ class Sizes:
             str(symbol): (_bound(span.lower) or 0, _bound(span.upper)) for symbol, span in self.env.var_to_range.items()
         }
 
-    def conditions(self) -> list[tuple[str, tuple[str, ...], str, bool]]:
-        """The conditions on the symbols, as `shape_guards` gives them, and whether an operator asked for them."""
-        asked = _asked_by_operators.get(self.env, set())
-        return [(*found, index in asked) for index, found in enumerate(_guards_in(self.env))]
+    def conditions(self) -> list[tuple[str, tuple[str, ...], str, str, bool]]:
+        """The conditions on the symbols, as `shape_guards` gives them, each with who asked.
+
+        That is the operator whose result it describes, or "" where the model's own code asked, and whether Python asked
+        for a number, rather than for a truth value.
+        """
+        operators, numbers = _operators_asking.get(self.env, {}), _numbers_asked.get(self.env, set())
+        return [
+            (*found, operators.get(index, ""), index in numbers) for index, found in enumerate(_guards_in(self.env))
+        ]
 
     def zeros(self) -> dict[str, str]:
         """The symbols that the model told 0 from others, each with the stack of the line that did."""
@@ -205,7 +212,11 @@ class Learned:
                 setattr(env, counter, getattr(env, counter) + 1)
 
 
-_asked_by_operators: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
+_operators_asking: weakref.WeakKeyDictionary[Any, dict[int, str]] = weakref.WeakKeyDictionary()
+"""The operators that asked for conditions, by the numbers of these."""
+
+_numbers_asked: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
+"""The numbers of the conditions for which Python asked for a number, as `int(n)` and `range(n)` do."""
 
 _asked_for: weakref.WeakKeyDictionary[Any, set[Any]] = weakref.WeakKeyDictionary()
 
@@ -220,15 +231,16 @@ def questions(env: Any) -> int:
     return len(env.guards)
 
 
-def note_questions_of_operator(env: Any, before: int) -> None:
+def note_questions_of_operator(env: Any, before: int, operator: str) -> None:
     """Notes that the conditions since then were asked for to describe the result of an operator.
 
     Args:
         env: What torch knows of the symbols.
         before: What `questions` gave before the operator.
+        operator: Its name, "aten::split".
     """
     if len(env.guards) > before:
-        _asked_by_operators.setdefault(env, set()).update(range(before, len(env.guards)))
+        _operators_asking.setdefault(env, {}).update(dict.fromkeys(range(before, len(env.guards)), operator))
 
 
 class _Limits:
@@ -447,16 +459,35 @@ def narrow_range(program: torch.export.ExportedProgram, symbol: str, low: int | 
 
 @contextlib.contextmanager
 def recording_guard_stacks(stack: Callable[[], str]) -> Iterator[None]:
-    """Within this context, every guard on sizes records the result of `stack()` at the point that causes it."""
+    """Within this context, every guard on sizes records the result of `stack()` at the point that causes it.
+
+    It also records whether Python asked for a number there: see `Sizes.conditions`.
+    """
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     original = ShapeEnv._get_sloc
 
     def located(self: Any, *args: Any, **kwargs: Any) -> Any:
+        numbers = _numbers_asked.setdefault(self, set())
+        (numbers.add if _is_number_asked() else numbers.discard)(len(self.guards))  # the guard that follows, if any
         return dataclasses.replace(original(self, *args, **kwargs), maybe_user_loc=stack())
 
     with replacing((ShapeEnv, "_get_sloc", located)):
         yield
+
+
+def _is_number_asked() -> bool:
+    """Whether a number is asked for now, and not a truth value: what `int`, `float` and `range` do with a symbol."""
+    from torch.fx.experimental import sym_node
+
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename != sym_node.__file__:
+        frame = frame.f_back
+    while frame is not None and frame.f_code.co_filename == sym_node.__file__:
+        if frame.f_code.co_name in ("guard_int", "guard_float"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def shape_sources(program: torch.export.ExportedProgram) -> dict[str, str]:

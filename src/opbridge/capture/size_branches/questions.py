@@ -8,6 +8,8 @@ from opbridge.graph.captured_graph import SizeCondition
 
 __all__ = ["Questions"]
 
+_ANY_OPERATOR = "an operator, or the body of one"
+
 _Asked = tuple[str, tuple[str, ...]]
 
 
@@ -48,4 +50,4 @@ class Questions:
         told = expression if answer else f"not ({expression})"
         key = len(self.decisions), told
         if key not in self.conditions:
-            self.conditions[key] = SizeCondition(told, symbols, stack, by_operator=True)
+            self.conditions[key] = SizeCondition(told, symbols, stack, operator=_ANY_OPERATOR)

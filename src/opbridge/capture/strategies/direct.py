@@ -42,8 +42,10 @@ def _may_be_freed(progress: Progress) -> bool:
 
 
 def _is_fixed_by_python(progress: Progress) -> bool:
-    error = progress.failed.error if progress.failed is not None else None
-    return _may_be_freed(progress) and fixed_sizes.is_by_python(error, progress.demands)
+    if progress.outcome is None or not _may_be_freed(progress):
+        return False
+    graph = None if progress.captured is None else progress.captured.graph
+    return fixed_sizes.is_by_python(graph) and (graph is None or bool(progress.demands))
 
 
 def _with_symbolic_calls(progress: Progress) -> Outcome | None:

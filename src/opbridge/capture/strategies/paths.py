@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from opbridge.capture.advice import is_data_dependent
-from opbridge.capture.all_paths import capture_paths
+from opbridge.base.torch_private import torch_failures
+from opbridge.capture.all_paths import NoBranches, capture_paths
 from opbridge.capture.captured import Captured, Outcome, SizesContradicted
 from opbridge.capture.control_flow import PathsRefused
 from opbridge.capture.retries import is_by_loop
@@ -19,7 +19,7 @@ def _has_paths(progress: Progress) -> bool:
     failed = progress.failed
     return (
         failed is not None
-        and (is_data_dependent(failed.error) or is_by_loop(failed.error))
+        and (torch_failures.is_data_dependent(failed.error) or is_by_loop(failed.error))
         and not progress.session.is_for_example
     )
 
@@ -42,10 +42,10 @@ def _of_all_paths(progress: Progress) -> Outcome | None:
             raise CaptureError(str(error)) from error
         return dataclasses.replace(failed, of_paths=error)
     except Exception as error:
-        if not of_sizes and (is_data_dependent(error) or isinstance(error, SizesContradicted)):
+        if not of_sizes and (torch_failures.is_data_dependent(error) or isinstance(error, SizesContradicted)):
             # A question that has more than two answers; that of before has two.
             return dataclasses.replace(failed, error=error)
-        if isinstance(error, SizesContradicted):  # which is what the first error says
+        if isinstance(error, SizesContradicted | NoBranches):  # which is what the first error says
             return None
         return dataclasses.replace(failed, of_paths=error)
 
@@ -53,7 +53,7 @@ def _of_all_paths(progress: Progress) -> Outcome | None:
 def _deciding(progress: Progress, *, of_sizes: bool) -> Captured:
     """The capture of all paths, with loops over sizes as branches where it needs that."""
     try:
-        return capture_paths(progress.session, progress.first, of_sizes=of_sizes)
+        return capture_paths(progress.session, progress.first, of_sizes=of_sizes, must_branch=of_sizes)
     except SizesContradicted as error:
         if of_sizes or not is_by_loop(error):
             raise

@@ -26,7 +26,7 @@ def _may_pad(progress: Progress) -> bool:
         captured is not None
         and progress.has_named_sizes
         and not captured.draws
-        and not fixed_sizes.unrolls_a_loop(captured.graph)  # which `LOOPS` is for
+        and not fixed_sizes.may_unroll_a_loop(captured.graph)  # which `LOOPS` is for
     )
 
 
@@ -43,7 +43,7 @@ def _repeats_by_a_size(progress: Progress) -> bool:
     captured = progress.captured
     if captured is None or not progress.first.shapes.axes or progress.session.is_for_example:
         return False
-    return fixed_sizes.unrolls_a_loop(captured.graph) or fixed_sizes.splits_by_a_size(captured.graph)
+    return fixed_sizes.may_unroll_a_loop(captured.graph) or fixed_sizes.splits_by_a_size(captured.graph)
 
 
 def _with_loops(progress: Progress) -> Outcome | None:
@@ -57,16 +57,16 @@ def _with_loops(progress: Progress) -> Outcome | None:
     if any(map(written_by, captured.graph.graph.nodes)):
         session.identities.shares = True  # which the first of the captures would find, and the second repeat
     try:
-        looped = capture_paths(session, captured.assumptions.restarted(), of_sizes=True)
+        looped = capture_paths(session, captured.assumptions.restarted(), of_sizes=True, must_branch=True)
     except UsageError:
         raise
     except Exception:  # the loop is none that a file holds, which the conditions of the capture tell
         return None
-    if fixed_sizes.unrolls_a_loop(looped.graph):
+    if fixed_sizes.may_unroll_a_loop(looped.graph):
         return None
     returns_same = looped.graph.structure == captured.graph.structure
     returns_as_many = len(looped.graph.outputs) == len(captured.graph.outputs)
-    is_unrolled = fixed_sizes.unrolls_a_loop(captured.graph)
+    is_unrolled = fixed_sizes.may_unroll_a_loop(captured.graph)
     return looped if is_unrolled or (returns_same and returns_as_many) else None
 
 

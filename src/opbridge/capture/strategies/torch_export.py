@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from opbridge.base.torch_private import torch_tracing
+from opbridge.base.torch_private import torch_failures, torch_tracing
 from opbridge.capture.advice import (
     advise,
     advise_branch,
     advise_eager,
     advise_shapes,
-    is_data_dependent,
-    is_final,
-    is_shape_violation,
     reason,
     with_line,
 )
@@ -41,7 +38,9 @@ def _may_differ(progress: Progress) -> bool:
     failed = progress.failed
     if failed is None:
         return progress.outcome is None
-    return not isinstance(failed.error, CaptureError | SizesContradicted) and not is_data_dependent(failed.error)
+    return not isinstance(failed.error, CaptureError | SizesContradicted) and not torch_failures.is_data_dependent(
+        failed.error
+    )
 
 
 def _by_torch_export(progress: Progress) -> Outcome | None:
@@ -99,8 +98,7 @@ def _explained(progress: Progress, failed: Failed) -> Captured:
         raise CaptureError(with_line(error)) from error.__cause__
     if isinstance(error, OutOfTime):
         raise CaptureError(f"The capture was stopped: {error} (max_capture_seconds). Raise the limit.") from error
-    if str(error).startswith("Unsupported input type"):
-        kind = str(error).partition("'")[2].partition("'")[0]
+    if (kind := torch_failures.unknown_input(error)) is not None:
         raise UsageError(
             f"Unsupported input type {kind}: it is not a container that PyTorch can flatten. Pass tensors, "
             "numbers, strings and None, in tuples, lists, dicts and dataclasses, or register the class: "
@@ -114,7 +112,7 @@ def _explained(progress: Progress, failed: Failed) -> Captured:
 def _strict(progress: Progress, failed: Failed) -> Captured:
     session, error = progress.session, failed.error
     assumptions = progress.first.restarted("strict")
-    if is_shape_violation(error):
+    if isinstance(error, SizesContradicted) or torch_failures.is_shape_violation(error):
         needed = error.conditions if isinstance(error, SizesContradicted) else _violated(session, assumptions)
         raise CaptureError(advise_shapes(error, needed, dimensions(progress.first.shapes))) from error
     with (
@@ -128,14 +126,15 @@ def _strict(progress: Progress, failed: Failed) -> Captured:
     if failure is not None:
         inputs = described(session.call.args, session.call.kwargs)
         raise UsageError(advise_eager(failure, inputs)) from failure
-    futile = is_data_dependent(error) and not session.config.is_thorough
+    futile = torch_failures.is_data_dependent(error) and not session.config.is_thorough
     # The strict mode would trace through the functions, and does not get what the operators return.
-    if is_final(error) or futile or session.is_for_example:
+    is_final = torch_failures.lacks_fake_implementation(error) or torch_failures.has_unknown_output(error)
+    if is_final or futile or session.is_for_example:
         raise CaptureError(advise(error)) from error
     try:
         captured = capture_once(session, assumptions)
     except Exception:
-        mode = is_data_dependent(error) and _is_the_mode(session, assumptions)
+        mode = torch_failures.is_data_dependent(error) and _is_the_mode(session, assumptions)
         raise CaptureError(advise(error, mode=mode)) from error
     why = f"captured with torch.export's strict mode, because its default mode failed: {reason(error)}"
     return captured.noting(*failed.notes, why, *effects.notes())

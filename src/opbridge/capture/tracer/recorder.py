@@ -314,7 +314,7 @@ class Recorder:
         finally:
             is_described, self.is_describing = self.is_describing, False
         if not self.is_differentiating and is_described:
-            torch_shape_env.note_questions_of_operator(env, before)
+            torch_shape_env.note_questions_of_operator(env, before, function._schema.name)
         if function is _aten._new_zeros_with_same_feature_meta.default:
             function, arguments, keywords = _aten.new_zeros.default, (arguments[0], self.argument(result.shape)), {}
         node = self.tracer.create_node("call_function", function, arguments, keywords, _name(function))
