@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
-
-import torch
-from torch.fx import GraphModule, Node
 
 from opbridge.base.sources import Source, innermost
 from opbridge.base.torch_private import torch_shape_env, torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes
+from opbridge.capture.same_graph import is_same_graph
 from opbridge.capture.size_constraints import Condition, Range, holds_for_all, sized
+from opbridge.capture.value_numbers import ValueNumbering
 from opbridge.graph.captured_graph import CapturedGraph
 
 __all__ = ["conditions_of_empty_examples", "include_small_sizes"]
@@ -81,7 +79,7 @@ def conditions_of_empty_examples(
         other = recapture(shapes, frozenset(empty), None)
     except Exception:  # what torch cannot do with an empty tensor; the model does the same
         return []
-    if _same(graph, other):
+    if is_same_graph(graph, other):
         return []
     found: dict[str, Source | None] = {}
     for condition in other.conditions:
@@ -200,7 +198,7 @@ class _Comparison:
             # What an operator asks only decides how torch describes its result, which the comparison sees.
             if not condition.by_operator:
                 asked.update(symbol for symbol in condition.symbols if symbol in ranges and ranges[symbol][0] < 2)
-        return frozenset(asked - ones) if _same(self._graph, other, values) else None
+        return frozenset(asked - ones) if is_same_graph(self._graph, other, ValueNumbering(values)) else None
 
 
 def _widen(graph: CapturedGraph, included: frozenset[str], high: Mapping[str, int | None]) -> None:
@@ -221,118 +219,3 @@ def _widen(graph: CapturedGraph, included: frozenset[str], high: Mapping[str, in
     mode = next((mode for value in values if (mode := getattr(value, "fake_mode", None)) is not None), None)
     if mode is not None:
         torch_shape_env.forget_conditions(mode.shape_env, dropped, included)
-
-
-def _same(first: CapturedGraph, second: CapturedGraph, values: Mapping[str, int] | None = None) -> bool:
-    """Whether two captures are the same graph: operators, arguments, constants, shapes and dtypes.
-
-    Args:
-        first: A capture.
-        second: Another one.
-        values: Values of symbols of the first that are fixed in the second.
-    """
-    if [(leaf.name, *_constant(leaf.value)) for leaf in first.inputs] != [
-        (leaf.name, *_constant(leaf.value)) for leaf in second.inputs
-    ]:
-        return False
-    if first.structure != second.structure or len(first.outputs) != len(second.outputs):
-        return False
-    if not _same_modules(first.module, second.module, values or {}):
-        return False
-    weights = zip(first.weights.values(), second.weights.values(), strict=False)
-    return len(first.weights) == len(second.weights) and all(
-        one.name == other.name and one.kind == other.kind and _same_values(one.tensor, other.tensor)
-        for one, other in weights
-    )
-
-
-def _same_modules(first: GraphModule, second: GraphModule, values: Mapping[str, int]) -> bool:
-    # The arithmetic of sizes is compared where a size is used: what is fixed needs none.
-    one = [node for node in first.graph.nodes if not _is_arithmetic(node)]
-    other = [node for node in second.graph.nodes if not _is_arithmetic(node)]
-    if len(one) != len(other):
-        return False
-    at = {node: index for index, node in enumerate(one)} | {node: index for index, node in enumerate(other)}
-    forms = _Forms(at, values), _Forms(at, {})
-    return all(_same_nodes(a, b, first, second, forms, values) for a, b in zip(one, other, strict=True))
-
-
-def _is_arithmetic(node: Node) -> bool:
-    """Whether a node computes a size from others, or reads one of a tensor."""
-    if node.op != "call_function" or not isinstance(node.meta.get("val"), _NUMBERS):
-        return False
-    return not isinstance(node.target, torch._ops.OpOverload) or node.target is torch.ops.aten.sym_size.int
-
-
-def _same_nodes(
-    a: Node,
-    b: Node,
-    first: GraphModule,
-    second: GraphModule,
-    forms: tuple[_Forms, _Forms],
-    values: Mapping[str, int],
-) -> bool:
-    of_first, of_second = forms
-    if a.op != b.op or of_first(a.meta.get("val")) != of_second(b.meta.get("val")):
-        return False
-    if a.op == "placeholder":
-        return a.target == b.target
-    if a.op == "get_attr":
-        return _same_attributes(_attribute(first, a), _attribute(second, b), values)
-    return a.target == b.target and of_first((a.args, a.kwargs)) == of_second((b.args, b.kwargs))
-
-
-def _attribute(module: GraphModule, node: Node) -> Any:
-    return operator.attrgetter(str(node.target))(module)
-
-
-def _same_attributes(one: Any, other: Any, values: Mapping[str, int]) -> bool:
-    if isinstance(one, GraphModule) and isinstance(other, GraphModule):
-        return _same_modules(one, other, values)
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return _same_values(one, other)
-    return one is other
-
-
-def _same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
-    if one is other:
-        return True
-    if one.dtype != other.dtype or one.shape != other.shape or one.device != other.device:
-        return False
-    return one.layout == other.layout == torch.strided and torch.equal(one, other)
-
-
-_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
-
-
-class _Forms:
-    """Values in a form that can be compared: a node as its position, a size as its expression.
-
-    Args:
-        at: The positions of the nodes.
-        values: Values of symbols.
-    """
-
-    def __init__(self, at: Mapping[Node, int], values: Mapping[str, int]) -> None:
-        self._at, self._values = at, values
-
-    def __call__(self, value: Any) -> Any:
-        if isinstance(value, Node):
-            return ("node", self._at[value]) if value in self._at else self(value.meta["val"])
-        if isinstance(value, torch.Tensor):
-            return "tensor", tuple(map(self, value.shape)), value.dtype, str(value.device)
-        if isinstance(value, _NUMBERS):
-            return "number", torch_sizes.expression(value, self._values)
-        if type(value) is int:
-            return "number", str(value)
-        if isinstance(value, (list, tuple)):
-            return "list", tuple(map(self, value))
-        if isinstance(value, Mapping):
-            return "dict", tuple((key, self(item)) for key, item in value.items())
-        if isinstance(value, slice):
-            return "slice", self((value.start, value.stop, value.step))
-        return _constant(value)
-
-
-def _constant(value: Any) -> tuple[Any, ...]:
-    return (type(value), repr(value)) if isinstance(value, (int, float, complex)) else (type(value), value)

@@ -15,7 +15,8 @@ from opbridge.capture.control_flow.branch_oracle import BranchOracle
 from opbridge.capture.control_flow.lowering import CFGLowering
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.limits import CaptureLimits
-from opbridge.capture.size_branches.joining import SizedCapture, is_same, joined
+from opbridge.capture.same_graph import is_same_graph
+from opbridge.capture.size_branches.joining import SizedCapture, joined
 from opbridge.capture.size_branches.joining_paths import PathJoining, PathRuns, SizePath
 from opbridge.capture.size_branches.regions import Conditions, breaking, expression_of, fixed, is_trivial
 from opbridge.capture.size_branches.size_numbers import NotJoined
@@ -280,7 +281,7 @@ class _Sides:
         if not new.covers(sizes) or not self._agrees(graph, leaves):
             return None
         for known in self._found:
-            if is_same(known.graph, graph):
+            if is_same_graph(known.graph, graph):
                 known.regions.append(region)
                 break
         else:

@@ -29,10 +29,10 @@ from opbridge.base.torch_private import torch_paddings
 from opbridge.capture import other_sides
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.limits import CaptureLimits
+from opbridge.capture.same_graph import is_same_graph
 from opbridge.capture.size_branches.asked_questions import AskedQuestions, count_of_nonzero, remainders
-from opbridge.capture.size_branches.joining import is_same
 from opbridge.capture.size_branches.regions import negated
-from opbridge.capture.size_branches.same_in_region import KeysOfRegion
+from opbridge.capture.size_branches.same_in_region import RegionNumbering
 from opbridge.capture.size_constraints import holds_at, is_evaluated, value_at
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
@@ -270,7 +270,7 @@ class _Filling:
         if not all(holds_at(each.expression, point) for each in own for point in far):
             return None  # the model does something else for large sizes of this side
         region = [*self._asked.around(sizes, other.conditions), *(each for each in far if _holds(other, each))]
-        if not is_same(graph, other, KeysOfRegion(region)) or not self._agree(graph, sizes):
+        if not is_same_graph(graph, other, RegionNumbering(region)) or not self._agree(graph, sizes):
             return None
         self._asked.note(own, sizes)
         return region

@@ -19,13 +19,14 @@ from torch.fx import Graph, GraphModule, Node
 
 from opbridge.base.sources import Source
 from opbridge.base.torch_private import torch_decisions, torch_proxies, torch_sizes, torch_tracing
+from opbridge.capture.same_graph import placeholders_of
 from opbridge.capture.size_branches.regions import Conditions, expression_of, holds
-from opbridge.capture.size_branches.sharing import Keys, is_number
 from opbridge.capture.size_branches.size_numbers import NotJoined, SizeNumbers
+from opbridge.capture.value_numbers import ValueNumbering, is_number
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, Weight
 from opbridge.graph.decisions import Asked
 
-__all__ = ["SizedCapture", "is_same", "joined", "told"]
+__all__ = ["SizedCapture", "joined", "told"]
 
 
 @dataclass(eq=False)
@@ -47,25 +48,6 @@ class SizedCapture:
     def covers(self, sizes: Mapping[str, int]) -> bool:
         """Whether it is the model for sizes."""
         return any(holds(region, sizes) for region in self.regions)
-
-
-def is_same(one: CapturedGraph, other: CapturedGraph, keys: Keys | None = None) -> bool:
-    """Whether two captures compute the same in the same way.
-
-    Args:
-        one: A capture.
-        other: Another one.
-        keys: What tells their nodes; see `same_in_region`.
-    """
-    keys = keys or Keys()
-    try:
-        _check_alike(one, other)
-    except NotJoined:
-        return False
-    first, second = (keys.of(each.module, _given(each, keys)) for each in (one, other))
-    return [leaf.node and first[leaf.node] for leaf in one.outputs] == [
-        leaf.node and second[leaf.node] for leaf in other.outputs
-    ]
 
 
 def joined(captures: Sequence[SizedCapture], common: Conditions) -> CapturedGraph:
@@ -91,18 +73,6 @@ def _check_alike(one: CapturedGraph, other: CapturedGraph) -> None:
             raise NotJoined(f"'{first.name}' is a constant that differs between branches")
     if one.updated or other.updated:
         raise NotJoined("the model writes to its buffers in a branch")
-
-
-def _given(graph: CapturedGraph, keys: Keys) -> dict[Node, Any]:
-    """What tells the placeholders of a capture from others."""
-    found: dict[Node, Any] = {}
-    for number, leaf in enumerate(graph.inputs):
-        if leaf.node is not None:
-            found[leaf.node] = ("input", number)
-    for node, weight in graph.weights.items():
-        of_constant = weight.kind == "constant"
-        found[node] = keys.tensor(weight.tensor) if of_constant else ("weight", id(weight.tensor))
-    return found
 
 
 class _Level:
@@ -174,9 +144,9 @@ _Known = dict[Node, Node]
 class _Joining:
     def __init__(self, captures: Sequence[SizedCapture], common: set[str]) -> None:
         self._captures, self._common = captures, common
-        self._keys_of_all = Keys()
+        self._keys_of_all = ValueNumbering()
         self._keys = [
-            self._keys_of_all.of(each.graph.module, _given(each.graph, self._keys_of_all)) for each in captures
+            self._keys_of_all.of(each.graph.module, placeholders_of(each.graph, self._keys_of_all)) for each in captures
         ]
         self._needed = [_needed(each.graph) for each in captures]
         self._top = _Level()

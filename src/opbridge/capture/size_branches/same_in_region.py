@@ -6,23 +6,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_shape_env
-from opbridge.capture.size_branches.sharing import Keys, is_number
 from opbridge.capture.size_constraints import value_at
+from opbridge.capture.value_numbers import ValueNumbering
 from opbridge.graph.operators import operator_of
 
-__all__ = ["KeysOfRegion"]
+__all__ = ["RegionNumbering"]
 
-_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _PADDING = frozenset({"aten::pad", "aten::constant_pad_nd"})
 _COPIES = frozenset({"aten::clone", "aten::contiguous"})
 
 
-class KeysOfRegion(Keys):
-    """Keys of nodes that give the same for the sizes of a region, which is given by many of its sizes.
+class RegionNumbering(ValueNumbering):
+    """Gives nodes one number that give the same for the sizes of a region, which is given by many of its sizes.
 
     1. A number that follows from the sizes is told by its values for these.
     2. Padding by nothing, a slice of everything and a copy are what they are made of.
@@ -36,20 +35,8 @@ class KeysOfRegion(Keys):
         self._points = points
         self._values: dict[Any, Any] = {}
 
-    def of(self, module: GraphModule, given: Mapping[Node, Any]) -> dict[Node, int]:
-        found: dict[Node, int] = {}
-        for node in module.graph.nodes:
-            if node.op != "output":
-                source = self._unchanged(node)
-                found[node] = self._number(node, module, given, found) if source is None else found[source]
-        return found
-
-    def _form(self, value: Any, found: Mapping[Node, int]) -> Any:
-        if isinstance(value, Node) and is_number(value):
-            return self._form(value.meta["val"], found)
-        if isinstance(value, _NUMBERS):
-            return self._value(value)
-        return super()._form(value, found)
+    def _form_of_number(self, number: Any) -> Any:
+        return self._value(number)
 
     def _value(self, number: Any) -> Any:
         """The values of a number for the sizes; the number itself where it is one and the same."""

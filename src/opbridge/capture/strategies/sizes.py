@@ -11,7 +11,7 @@ from opbridge.capture.captured import Captured, Outcome, SizesContradicted
 from opbridge.capture.comparing_captures import is_model
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.retries import capture_with_retries
-from opbridge.capture.size_branches import is_same
+from opbridge.capture.same_graph import is_same_graph
 from opbridge.capture.size_branches.regions import holds
 from opbridge.capture.strategies.strategy import Progress, Strategy
 from opbridge.capture.tracer.writes import written_by
@@ -103,7 +103,7 @@ def _of_other_branch(progress: Progress) -> Outcome | None:
             ):
                 continue
             known = found.other_sizes
-            if is_same(found.graph, new.graph):  # which `SIZE_BRANCHES` proves
+            if is_same_graph(found.graph, new.graph):  # which `SIZE_BRANCHES` proves
                 found = dataclasses.replace(found, other_sizes=dataclasses.replace(known, is_same=True))
             else:
                 elsewhere = other_sides.sizes_of_symbols(found.graph, tried)
