@@ -7,6 +7,7 @@ second run, of another source tree, is compared with the first.
     python bench/same_captures.py -o before.jsonl                       # with PYTHONPATH=<tree>/src of the one
     python bench/same_captures.py -o after.jsonl --before before.jsonl  # and of the other
     python bench/same_captures.py --before before.jsonl -o after.jsonl forms:Conv data:   # names that begin so
+    python bench/same_captures.py -o before.jsonl --family transformers --every 20        # every 20th of a family's
 
 One process, and no verification. Exits with 1 where a model that was captured is not, or a graph, a condition or a note
 is another one.
@@ -15,6 +16,7 @@ is another one.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import logging
 import re
@@ -37,6 +39,8 @@ from models.forms import FORMS  # noqa: E402
 from opbridge.capture import capture_call  # noqa: E402
 from opbridge.capture.config import CaptureConfig  # noqa: E402
 from opbridge.capture.resolved_call import resolved_call  # noqa: E402
+from opbridge.coverage.models import catalogue  # noqa: E402
+from opbridge.coverage.models.entries import ModelEntry  # noqa: E402
 from opbridge.errors import OpbridgeError  # noqa: E402
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any], Any]
@@ -49,12 +53,15 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="how the names of the models begin; all by default")
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--before", type=Path)
+    parser.add_argument("--family", help="a family of `opbridge models`, in the place of the tests' models")
+    parser.add_argument("--every", type=int, default=1, help="one model of so many")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     rows = {}
     with options.output.open("w") as file:
-        for name, call in _calls():
+        calls = _calls() if options.family is None else _calls_of(options.family)
+        for name, call in itertools.islice(calls, 0, None, options.every):
             if not options.names or name.startswith(tuple(options.names)):
                 rows[name] = _captured(call)
                 file.write(json.dumps({"name": name, **rows[name]}) + "\n")
@@ -76,13 +83,28 @@ def _calls() -> Iterator[tuple[str, Callable[[], Call]]]:
         yield f"sizes:{case.name}", lambda case=case: _of_sizes(case)
 
 
+def _calls_of(family: str) -> Iterator[tuple[str, Callable[[], Call]]]:
+    for entry in catalogue.entries_of(family).values():
+        yield f"{family}:{entry.name}", lambda entry=entry: _of_family(entry)
+
+
+def _of_family(entry: ModelEntry) -> Call:
+    torch.manual_seed(0)
+    case = entry.make()
+    shapes = case.dynamic_shapes.get("all", case.dynamic_shapes.get("batch"))
+    return case.model, case.example.args, dict(case.example.kwargs), shapes
+
+
 def _of_sizes(case: DecidingBySize) -> Call:
     shapes = {dim: f"d{dim}" for dim in range(len(case.example))}
     return case.model, (torch.randn(*case.example, 4),), {}, [shapes]
 
 
 def _captured(call: Callable[[], Call]) -> dict[str, Any]:
-    model, args, kwargs, shapes = call()
+    try:
+        model, args, kwargs, shapes = call()
+    except Exception as error:  # whatever a package raises for a model that it cannot build here
+        return {"outcome": f"not built: {_ADDRESS.sub('', str(error))}", "executions": 0, "seconds": 0.0}
     executions = 1
 
     def tell(text: str) -> None:

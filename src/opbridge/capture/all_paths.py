@@ -144,7 +144,7 @@ class _PathCapture:
         of_sizes = self._of_sizes if of_sizes is None else of_sizes
         explore(paths, run, session.module, session.limits, of_sizes=of_sizes)
         if self._must_branch and len(paths.paths) == 1:
-            raise NoBranches
+            raise NoBranches("no loop over a dynamic size is a branch")
         try:
             return self._merged(paths, assumptions)
         except Unjoined:

@@ -16,7 +16,7 @@ from opbridge.capture.resolved_call import resolved_call
 from opbridge.capture.retries import capture_with_retries
 from opbridge.capture.session import CaptureSession
 from opbridge.capture.strategies import STRATEGIES, ordered, run_strategies
-from opbridge.capture.strategies.strategy import Progress, Strategy
+from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy
 from opbridge.errors import CaptureError
 
 
@@ -75,6 +75,7 @@ def test_a_strategy_that_gives_nothing_leaves_the_outcome_as_it_was(monkeypatch)
 
     def run(progress):
         seen.append(progress)
+        return NoImprovement(CaptureError("of no use") if len(seen) > 1 else None)
 
     useless = Strategy("useless", lambda progress: True, run)
     monkeypatch.setattr(ordered, "STRATEGIES", (STRATEGIES[0], useless, useless))
@@ -82,7 +83,7 @@ def test_a_strategy_that_gives_nothing_leaves_the_outcome_as_it_was(monkeypatch)
     assert [(each.strategy, each.result, each.executions) for each in tried] == [
         ("direct capture", "captured", 1),
         ("useless", "no improvement", 0),
-        ("useless", "no improvement", 0),
+        ("useless", "no improvement: of no use", 0),
     ]
     assert seen[0].outcome is seen[1].outcome is seen[0].captured
     assert captured.graph is seen[0].captured.graph

@@ -9,9 +9,9 @@
 | torch_export | torch.export, and advice where nothing else succeeds |
 | ordered | all strategies in order, and what runs them |
 
-A strategy gets the progress so far and returns a better outcome, or None. It changes neither: what is tried and does
-not help leaves no trace but its entry in the list of what was tried. To add one, write it in the module that it belongs
-to, and give it its place in `ordered.STRATEGIES`.
+A strategy gets the progress so far and returns a better outcome, or that it has none. It changes neither: what is tried
+and does not help leaves no trace but its entry in the list of what was tried. To add one, write it in the module that
+it belongs to, and give it its place in `ordered.STRATEGIES`.
 """
 
 from __future__ import annotations

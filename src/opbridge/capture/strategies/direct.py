@@ -16,7 +16,7 @@ from opbridge.capture.assumptions import Assumptions
 from opbridge.capture.captured import Captured, Failed, Outcome, SizesContradicted
 from opbridge.capture.comparing_captures import differs_on_example
 from opbridge.capture.retries import capture_with_retries
-from opbridge.capture.strategies.strategy import Progress, Strategy, demands_of
+from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy, demands_of
 
 __all__ = ["DIRECT", "LARGER_EXAMPLE", "SYMBOLIC_CALLS"]
 
@@ -48,7 +48,7 @@ def _is_fixed_by_python(progress: Progress) -> bool:
     return fixed_sizes.is_by_python(graph) and (graph is None or bool(progress.demands))
 
 
-def _with_symbolic_calls(progress: Progress) -> Outcome | None:
+def _with_symbolic_calls(progress: Progress) -> Outcome | NoImprovement:
     return _freed(progress, dataclasses.replace(progress.first, is_following=True))
 
 
@@ -60,38 +60,42 @@ def _is_fixed_by_example(progress: Progress) -> bool:
     return _may_be_freed(progress) and bool(fixed_sizes.limiting(progress.demands, axes))
 
 
-def _of_larger_example(progress: Progress) -> Outcome | None:
+def _of_larger_example(progress: Progress) -> Outcome | NoImprovement:
     example = progress.first.shapes
     larger = fixed_sizes.with_larger_example(example)
     if larger is None:
-        return None
+        return NoImprovement()
     assumptions = dataclasses.replace(progress.first, is_following=True, shapes=larger, example=example)
     found = _freed(progress, assumptions)
-    if not isinstance(found, Captured) or differs_on_example(progress.session, found):
-        return None
+    if not isinstance(found, Captured):
+        return found
+    if differs_on_example(progress.session, found):
+        return NoImprovement()
     return dataclasses.replace(found, assumptions=dataclasses.replace(found.assumptions, shapes=example, example=None))
 
 
 LARGER_EXAMPLE = Strategy("larger example", _is_fixed_by_example, _of_larger_example)
 
 
-def _freed(progress: Progress, assumptions: Assumptions) -> Outcome | None:
-    """What a further capture gives where that leaves the sizes more freedom; None where it does not."""
+def _freed(progress: Progress, assumptions: Assumptions) -> Outcome | NoImprovement:
+    """What a further capture gives where that leaves the sizes more freedom."""
     session, before = progress.session, progress.demands
     axes = progress.first.shapes.axes
     found = capture_with_retries(session, assumptions)
     failed = progress.failed
     if isinstance(found, Failed):
         is_said_better = isinstance(found.error, SizesContradicted) and assumptions.example is None
-        return dataclasses.replace(failed, error=found.error) if failed is not None and is_said_better else None
+        if failed is not None and is_said_better:
+            return dataclasses.replace(failed, error=found.error)
+        return NoImprovement(found.error)
     after = demands_of(session, found)
     if fixed_sizes.fixes_another_size(found.graph, session.leaves, axes):
-        return None
+        return NoImprovement()
     if assumptions.example is not None and fixed_sizes.leaves_out_example(after, axes):
-        return None
+        return NoImprovement()
     is_freer = (
         failed is not None
         or len(after) < len(before)
         or len(fixed_sizes.limiting(after, axes, 4)) < len(fixed_sizes.limiting(before, axes))
     )
-    return found if is_freer else None
+    return found if is_freer else NoImprovement()

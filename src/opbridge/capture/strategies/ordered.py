@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 
 from opbridge.capture.advice import advise_shapes, reason
+from opbridge.capture.all_paths import NoBranches
 from opbridge.capture.assumptions import Assumptions
 from opbridge.capture.captured import Captured, Failed, Outcome, SizesContradicted
+from opbridge.capture.control_flow import PathsRefused
+from opbridge.capture.limits import OutOfTime
 from opbridge.capture.related_sizes import Relation, relation_of, restated
 from opbridge.capture.session import CaptureSession
 from opbridge.capture.strategies.direct import DIRECT, LARGER_EXAMPLE, SYMBOLIC_CALLS
 from opbridge.capture.strategies.paths import PATHS
 from opbridge.capture.strategies.sizes import LOOPS, OTHER_BRANCH, PADDING, SIZE_BRANCHES
-from opbridge.capture.strategies.strategy import CAPTURED, Progress, Strategy, Tried, demands_of
+from opbridge.capture.strategies.strategy import CAPTURED, NoImprovement, Progress, Strategy, Tried, demands_of
 from opbridge.capture.strategies.torch_export import STRICT, TORCH_EXPORT, dimensions
 from opbridge.errors import CaptureError, OpbridgeError
-from opbridge.graph.captured_graph import CapturedGraph
 
 __all__ = ["STRATEGIES", "run_strategies"]
 
@@ -86,13 +88,13 @@ def _run(progress: Progress, tried: list[Tried]) -> Captured:
     """Runs each strategy whose condition holds."""
     for strategy in STRATEGIES:
         if strategy.applies(progress):
-            better = _noted(strategy, progress, tried)
-            progress = progress if better is None else dataclasses.replace(progress, outcome=better)
+            found = _noted(strategy, progress, tried)
+            progress = progress if isinstance(found, NoImprovement) else dataclasses.replace(progress, outcome=found)
     assert progress.captured is not None  # the last strategy raises where there is none
     return progress.captured
 
 
-def _noted(strategy: Strategy, progress: Progress, tried: list[Tried]) -> Outcome | None:
+def _noted(strategy: Strategy, progress: Progress, tried: list[Tried]) -> Outcome | NoImprovement:
     """What a strategy gives, with a note of it."""
     limits = progress.session.limits
     before = limits.executions
@@ -101,24 +103,26 @@ def _noted(strategy: Strategy, progress: Progress, tried: list[Tried]) -> Outcom
         tried.append(Tried(strategy.name, result, limits.executions - before))
 
     try:
-        better = strategy.run(progress)
+        found = strategy.run(progress)
     except Exception as error:
         note(_said(error))
         raise
-    if better is None or (isinstance(better, Captured) and better.graph is _graph(progress.outcome)):
-        note("no improvement")
+    if isinstance(found, Failed):
+        note(_said(found.error))
+    elif isinstance(found, NoImprovement):
+        note("no improvement" + (f": {_said(found.error)}" if found.error is not None else ""))
     else:
-        note(CAPTURED if isinstance(better, Captured) else _said(better.error))
-    return better
+        is_same = progress.captured is not None and found.graph is progress.captured.graph
+        note("no improvement" if is_same else CAPTURED)
+    return found
 
 
-def _graph(outcome: Outcome | None) -> CapturedGraph | None:
-    return outcome.graph if isinstance(outcome, Captured) else None
+_OURS = (OpbridgeError, SizesContradicted, PathsRefused, NoBranches, OutOfTime)
 
 
 def _said(error: Exception) -> str:
     """An error as the result of a strategy."""
-    return str(error).partition("\n")[0] if isinstance(error, OpbridgeError | SizesContradicted) else reason(error)
+    return str(error).partition("\n")[0] if isinstance(error, _OURS) else reason(error)
 
 
 def _relation(session: CaptureSession, assumptions: Assumptions, outcome: Outcome) -> Relation | None:

@@ -9,7 +9,7 @@ from opbridge.capture.all_paths import NoBranches, capture_paths
 from opbridge.capture.captured import Captured, Outcome, SizesContradicted
 from opbridge.capture.control_flow import PathsRefused
 from opbridge.capture.retries import is_by_loop
-from opbridge.capture.strategies.strategy import Progress, Strategy
+from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy
 from opbridge.errors import CaptureError, UsageError
 
 __all__ = ["PATHS"]
@@ -24,7 +24,7 @@ def _has_paths(progress: Progress) -> bool:
     )
 
 
-def _of_all_paths(progress: Progress) -> Outcome | None:
+def _of_all_paths(progress: Progress) -> Outcome | NoImprovement:
     """The capture of all paths; else the failure with what stopped it.
 
     Raises:
@@ -46,7 +46,7 @@ def _of_all_paths(progress: Progress) -> Outcome | None:
             # A question that has more than two answers; that of before has two.
             return dataclasses.replace(failed, error=error)
         if isinstance(error, SizesContradicted | NoBranches):  # which is what the first error says
-            return None
+            return NoImprovement(error)
         return dataclasses.replace(failed, of_paths=error)
 
 

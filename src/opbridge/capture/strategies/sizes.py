@@ -13,7 +13,7 @@ from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.retries import capture_with_retries
 from opbridge.capture.same_graph import is_same_graph
 from opbridge.capture.size_branches.regions import holds
-from opbridge.capture.strategies.strategy import Progress, Strategy
+from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy
 from opbridge.capture.tracer.writes import written_by
 from opbridge.errors import UsageError
 
@@ -30,10 +30,10 @@ def _may_pad(progress: Progress) -> bool:
     )
 
 
-def _padded(progress: Progress) -> Outcome | None:
+def _padded(progress: Progress) -> Outcome | NoImprovement:
     """A capture that is valid for both answers to the model's conditions on remainders, such as `n % 4 == 0`."""
     assert progress.captured is not None
-    return with_fillings(progress.session, progress.captured)
+    return with_fillings(progress.session, progress.captured) or NoImprovement()
 
 
 PADDING = Strategy("padding for both answers", _may_pad, _padded)
@@ -46,7 +46,7 @@ def _repeats_by_a_size(progress: Progress) -> bool:
     return fixed_sizes.may_unroll_a_loop(captured.graph) or fixed_sizes.splits_by_a_size(captured.graph)
 
 
-def _with_loops(progress: Progress) -> Outcome | None:
+def _with_loops(progress: Progress) -> Outcome | NoImprovement:
     """A capture in which the number of iterations of a loop is a branch, where one has that of the example.
 
     So it is with `range(x.shape[0] // 2)`, which does not fix the size itself, but what it is computed to; and with a
@@ -60,14 +60,14 @@ def _with_loops(progress: Progress) -> Outcome | None:
         looped = capture_paths(session, captured.assumptions.restarted(), of_sizes=True, must_branch=True)
     except UsageError:
         raise
-    except Exception:  # the loop is none that a file holds, which the conditions of the capture tell
-        return None
+    except Exception as error:  # the loop is none that a file holds, which the conditions of the capture tell
+        return NoImprovement(error)
     if fixed_sizes.may_unroll_a_loop(looped.graph):
-        return None
+        return NoImprovement()
     returns_same = looped.graph.structure == captured.graph.structure
     returns_as_many = len(looped.graph.outputs) == len(captured.graph.outputs)
     is_unrolled = fixed_sizes.may_unroll_a_loop(captured.graph)
-    return looped if is_unrolled or (returns_same and returns_as_many) else None
+    return looped if is_unrolled or (returns_same and returns_as_many) else NoImprovement()
 
 
 LOOPS = Strategy("loops over sizes", _repeats_by_a_size, _with_loops)
@@ -78,7 +78,7 @@ def _may_have_other_branch(progress: Progress) -> bool:
     return captured is not None and progress.has_named_sizes and captured.unrolls and not captured.other_sizes.is_padded
 
 
-def _of_other_branch(progress: Progress) -> Outcome | None:
+def _of_other_branch(progress: Progress) -> Outcome | NoImprovement:
     """A capture of the other branches of the model's conditions on sizes, where it is the model on both sides.
 
     1. The model is captured for sizes of the other branch; what it pads there is nothing for the example.
@@ -111,7 +111,7 @@ def _of_other_branch(progress: Progress) -> Outcome | None:
                 known = dataclasses.replace(known, answered=known.answered | answered | {condition.expression})
                 found, shapes = dataclasses.replace(new, other_sizes=known), captured
             break
-    return None if found is progress.captured else found
+    return NoImprovement() if found is progress.captured else found
 
 
 def _for_sizes(
@@ -153,12 +153,12 @@ def _has_size_branches(progress: Progress) -> bool:
     return failed is not None and isinstance(failed.error, SizesContradicted)
 
 
-def _with_size_branches(progress: Progress) -> Outcome | None:
+def _with_size_branches(progress: Progress) -> Outcome | NoImprovement:
     """A capture that decides by sizes as the model does."""
     if progress.captured is not None:
         return with_all_sizes(progress.session, progress.captured)
     assert progress.failed is not None
-    return of_all_sizes(progress.session, progress.failed)
+    return of_all_sizes(progress.session, progress.failed) or NoImprovement()
 
 
 SIZE_BRANCHES = Strategy("branches on sizes", _has_size_branches, _with_size_branches)

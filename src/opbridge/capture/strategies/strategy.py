@@ -12,7 +12,7 @@ from opbridge.capture.captured import Captured, Failed, Outcome, SizesContradict
 from opbridge.capture.one_capture import demands
 from opbridge.capture.session import CaptureSession
 
-__all__ = ["CAPTURED", "Progress", "Strategy", "Tried", "demands_of"]
+__all__ = ["CAPTURED", "NoImprovement", "Progress", "Strategy", "Tried", "demands_of"]
 
 
 CAPTURED = "captured"
@@ -25,7 +25,7 @@ class Tried:
 
     Attributes:
         strategy: Its name.
-        result: How it ended: `CAPTURED`, "no improvement", or the error.
+        result: How it ended: `CAPTURED`, "no improvement" with the reason where there is one, or the error.
         executions: How many executions of the model it took.
     """
 
@@ -88,16 +88,27 @@ def demands_of(session: CaptureSession, outcome: Outcome) -> list[Any]:
 
 
 @dataclass(frozen=True)
+class NoImprovement:
+    """A strategy gives no better outcome than that so far.
+
+    Attributes:
+        error: What it ended with, where that is why.
+    """
+
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
 class Strategy:
     """A strategy for a capture.
 
     Attributes:
         name: What it is called in reports.
         applies: Whether it may improve on the progress so far.
-        run: Gives a better outcome than that so far; None where it has none. Raises CaptureError or UsageError where no
-            strategy after it would help.
+        run: Gives a better outcome than that so far, if it has one. Raises CaptureError or UsageError where no strategy
+            after it would help.
     """
 
     name: str
     applies: Callable[[Progress], bool]
-    run: Callable[[Progress], Outcome | None]
+    run: Callable[[Progress], Outcome | NoImprovement]

@@ -27,7 +27,7 @@ from opbridge.capture.retries import capture_with_retries, is_by_loop
 from opbridge.capture.session import CaptureSession
 from opbridge.capture.side_effects import SideEffects
 from opbridge.capture.stated_sizes import Dimension
-from opbridge.capture.strategies.strategy import Progress, Strategy
+from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy
 from opbridge.capture.training_mode import evaluating
 from opbridge.errors import CaptureError, KernelError, UsageError
 
@@ -43,16 +43,16 @@ def _may_differ(progress: Progress) -> bool:
     )
 
 
-def _by_torch_export(progress: Progress) -> Outcome | None:
+def _by_torch_export(progress: Progress) -> Outcome | NoImprovement:
     failed, assumptions = progress.failed, progress.first.restarted("non-strict")
     if failed is None:
         return capture_with_retries(progress.session, assumptions)
     try:
         found = capture_with_retries(progress.session, assumptions)
-    except Exception:  # the first error says more
-        return None
+    except Exception as error:  # the first error says more
+        return NoImprovement(error)
     if isinstance(found, Failed):
-        return None
+        return NoImprovement(found.error)
     why = f"captured by torch.export, because opbridge's own capture failed: {reason(failed.error)}"
     return found.noting(why)
 
