@@ -45,7 +45,7 @@ from opbridge.errors import OpbridgeError  # noqa: E402
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any], Any]
 _ADDRESS = re.compile(r"0x[0-9a-f]+|/\S*/")
-_PROPERTIES = ("outcome", "graph", "conditions", "notes", "strategy", "decisions")
+_PROPERTIES = ("outcome", "graph", "conditions", "notes", "mode", "decisions")
 
 
 def main() -> int:
@@ -122,7 +122,7 @@ def _captured(call: Callable[[], Call]) -> dict[str, Any]:
             "graph": _ADDRESS.sub("", found.functional.graph.module.print_readable(print_output=False)),
             "conditions": [list(each) for each in found.demands],
             "notes": list(found.notes),
-            "strategy": found.strategy,
+            "mode": found.mode,
             "decisions": [str(each) for each in found.decisions],
         }
     return {**row, "executions": executions, "seconds": round(time.process_time() - start, 3)}

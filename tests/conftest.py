@@ -33,7 +33,7 @@ TOUCHING_TORCH = (
         "recording",
         "symbolics",
         "tasks",
-        "trace",
+        "torchscript",
         "translate",
     ),
     *("translations/lib", "verification", "test_pipeline.py", "test_stock_cases.py"),

@@ -56,7 +56,7 @@ WORDS = {
     "side_by_side": "comparison of two models",
     "save": "the fifth stage",
     "request": "what is asked of an export, checked and in groups for the stages",
-    "trace": "the other capture method: torch's TorchScript exporter",
+    "torchscript": "the other capture method: torch's TorchScript exporter",
     "fit": "the fourth stage",
     "translate": "the third stage",
     "plan": "the second stage",
@@ -75,7 +75,7 @@ WORDS = {
     "errors": "opbridge's error classes",
 }
 
-STAGES = {"verification", "save", "fit", "translate", "plan", "capture", "trace"}
+STAGES = {"verification", "save", "fit", "translate", "plan", "capture", "torchscript"}
 ABOVE = {
     "cli",
     "coverage",

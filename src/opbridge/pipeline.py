@@ -11,7 +11,7 @@
     cast        Program, a precision      -> Narrowed        float16 or bfloat16, compared with float32 (`precision=`)
 
 Each stage's input and output is a value that can be printed; nothing reaches back into an earlier stage. With
-`capture="trace"`, the first three are one (`opbridge.trace`).
+`capture="trace"`, the first three are one (`opbridge.torchscript`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from opbridge.stages.repairing import counted_findings, repair
 from opbridge.stages.running import Stages
 from opbridge.stages.saving import save_verified
 from opbridge.stages.translating import new_program, refuse_missing, translated, with_notes
-from opbridge.trace.strategies import CapturedModel, capture_model
+from opbridge.torchscript.capture_methods import CapturedModel, capture_model
 
 if TYPE_CHECKING:
     from opbridge.capture.listing import Raw

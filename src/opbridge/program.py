@@ -184,7 +184,7 @@ def tell_plan(report: Report, capture: Capture, plan: Plan, built: ir.Model | No
     from opbridge.reports import of_capture, of_file
 
     def draw() -> Picture:
-        if capture.strategy == "trace" and built is not None:
+        if capture.mode == "trace" and built is not None:
             return of_file.picture_of_model(built)
         return of_capture.picture_of_capture(
             capture.functional.graph, plan.steps, built, capture.model, capture.dim_names

@@ -27,7 +27,7 @@ def test_checks_are_no_decisions():
 
 def test_a_checked_distribution_needs_no_permission():
     program = opbridge.export(model, (X,))
-    assert program.capture.strategy == "direct"
+    assert program.capture.mode == "direct"
     assert program.verification is not None and program.verification.ok
 
 

@@ -38,7 +38,7 @@ class Scaled(nn.Module):
 def test_a_module_is_taken_without_a_copy_of_its_weights():
     model = Scaled().eval()
     taken = capture(model, (X, torch.tensor(2.0)), {"shift": torch.ones(3)})
-    assert (taken.strategy, taken.notes, taken.dim_names) == ("direct", (), {})
+    assert (taken.mode, taken.notes, taken.dim_names) == ("direct", (), {})
     assert taken.model is model and taken.seconds > 0
     assert taken.args[0] is X and list(taken.kwargs) == ["shift"]
     weight = next(each.tensor for each in taken.graph.weights.values() if each.name == "linear.weight")
@@ -121,7 +121,7 @@ def test_what_torch_compile_was_put_around_is_taken():
 def test_an_exported_program_is_taken_as_it_is():
     program = torch.export.export(LAYER, (X,), dynamic_shapes=({0: Dim("n")},))
     taken = capture(program)
-    assert taken.model is program and taken.strategy == "given"
+    assert taken.model is program and taken.mode == "given"
     assert [node.name for node in taken.graph.graph.nodes] == [node.name for node in program.graph.nodes]
     assert taken.graph.module is not program.graph_module
     assert taken.args[0] is X and list(taken.dim_names.values()) == ["input_dim_0"]
@@ -256,7 +256,7 @@ def test_a_value_that_python_takes_from_a_tensor_is_not_frozen():
         return torch.arange(int(x.max()))
 
     taken = capture(model, torch.tensor([3, 5]))
-    assert taken.strategy == "direct" and not taken.notes
+    assert taken.mode == "direct" and not taken.notes
     assert_same(taken, torch.tensor([9, 2]))
 
 
@@ -271,7 +271,7 @@ def test_a_value_that_python_takes_from_a_tensor_is_not_frozen():
 )
 def test_numbers_of_data_follow_the_input(model, strategy):
     taken = capture(model, X)
-    assert taken.strategy == strategy
+    assert taken.mode == strategy
     assert_same(taken, X * 3 + 1)
 
 

@@ -198,6 +198,6 @@ def test_a_capture_in_which_sizes_are_equal_that_are_not_so_in_the_example_is_no
 
 def test_sizes_that_no_memory_holds_are_not_tried():
     taken = capture(lambda x: x * 2 if x.shape[0] > 10**11 else x + 1, (torch.randn(3, 4),), dynamic_shapes=({0: "n"},))
-    assert taken.strategy == "direct"
+    assert taken.mode == "direct"
     (note,) = taken.notes
     assert note.startswith("the file is valid only for n <= 100000000000 ")

@@ -94,7 +94,7 @@ def program(plan, tmp_path, monkeypatch):
         repairs=(),
         findings=None,
         narrowed=None,
-        capture=SimpleNamespace(strategy="non-strict"),
+        capture=SimpleNamespace(mode="non-strict"),
         model=net_of("float"),
     )
 

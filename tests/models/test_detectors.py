@@ -24,7 +24,7 @@ def _exported(name: str) -> tuple[torch.nn.Module, opbridge.Program]:
 @pytest.mark.parametrize("name", one_in(5, ("retinanet", "maskrcnn", "keypointrcnn", "fcos", "ssd")))
 def test_other_images_and_one_in_which_nothing_is_found(name):
     model, program = _exported(name)
-    assert program.capture.strategy == "direct"
+    assert program.capture.mode == "direct"
     assert program.plan.decisions
     images = [image(3), NOTHING, image(4), (image(5) + NOTHING * 9) / 10, image(6)]
     counts = assert_finds(program, model, images)

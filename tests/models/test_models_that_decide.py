@@ -82,7 +82,7 @@ def test_transformers(make):
     torch.manual_seed(0)
     model, given = make()
     program = opbridge.export(model.eval(), (), kwargs=given)
-    assert program.capture.strategy == "direct"
+    assert program.capture.mode == "direct"
     assert program.verification is not None and program.verification.ok
 
 
@@ -90,7 +90,7 @@ def test_attention_along_the_edges_of_a_graph():
     nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
     edges = torch.tensor([[0, 1, 2, 3, 4, 1], [1, 2, 3, 4, 0, 3]])
     program = opbridge.export(nn.GATConv(4, 3, heads=2).eval(), (torch.randn(5, 4), edges))
-    assert program.capture.strategy == "direct"
+    assert program.capture.mode == "direct"
     assert program.verification is not None and program.verification.ok
 
 
@@ -98,7 +98,7 @@ def test_a_random_rotation():
     augmentation = pytest.importorskip("kornia.augmentation", reason="kornia is not installed")
     model = augmentation.RandomAffine(degrees=10.0, p=1.0).eval()
     program = opbridge.export(model, (torch.rand(2, 3, 8, 8),))
-    assert program.capture.strategy == "direct"
+    assert program.capture.mode == "direct"
 
 
 def test_a_rotation_by_given_numbers():
@@ -164,5 +164,5 @@ def test_vector_quantisation_without_the_replacement_of_dead_codes(is_training):
     torch.manual_seed(0)
     model = package.VectorQuantize(dim=4, codebook_size=8, threshold_ema_dead_code=0).train(is_training)
     program = opbridge.export(model, (torch.randn(2, 6, 4),))
-    assert program.capture.strategy == "direct"
+    assert program.capture.mode == "direct"
     assert program.verification is not None and program.verification.ok

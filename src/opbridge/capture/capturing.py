@@ -153,8 +153,8 @@ def _of_program(
     leaves = pytree.tree_leaves((args, kwargs))
     if has_launches(program):
         of_module = resolved_call(program.module(), args, kwargs, named_sizes(program, args, kwargs))
-        direct = dataclasses.replace(config, strategy="export", strict=False)
-        return dataclasses.replace(capture_call(of_module, direct, tell), model=program, strategy="given")
+        direct = dataclasses.replace(config, method="export", strict=False)
+        return dataclasses.replace(capture_call(of_module, direct, tell), model=program, mode="given")
     graph = from_exported_program(program)
     functional = functionalize(graph, frozenset(), functools.partial(without_writes, program))
     names, said = dim_names(graph, leaves, {}), (*frozen_inputs(graph, leaves), *functional.state_notes())

@@ -10,10 +10,10 @@ from opbridge.capture.limits import MOST_CAPTURES, CaptureLimits
 from opbridge.errors import UsageError
 from opbridge.onnx import opsets
 
-__all__ = ["STRATEGIES", "CaptureConfig"]
+__all__ = ["METHODS", "CaptureConfig"]
 
-STRATEGIES = ("export", "torch.export", "trace", "auto")
-"""The values of `capture=`; `opbridge.trace.strategies` says what each does."""
+METHODS = ("export", "torch.export", "trace", "auto")
+"""The values of `capture=`; `opbridge.torchscript.capture_methods` says what each does."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class CaptureConfig:
     """How a model is captured.
 
     Attributes:
-        strategy: One of `STRATEGIES`.
+        method: One of `METHODS`.
         max_captures: The most captures of a model that decides by data; None: 64.
         max_seconds: After how many seconds no further capture is begun; None: no limit.
         strict: Whether relations between dimensions that the dynamic shapes do not state are an error; see
@@ -33,7 +33,7 @@ class CaptureConfig:
         UsageError: A limit is no positive number, or there is no such strategy.
     """
 
-    strategy: str = "export"
+    method: str = "export"
     max_captures: int | None = None
     max_seconds: float | None = None
     strict: bool = False
@@ -46,15 +46,13 @@ class CaptureConfig:
             raise UsageError(f"Invalid value max_captures={most!r}; expected an integer of 1 or more.")
         if seconds is not None and not (isinstance(seconds, (int, float)) and seconds > 0):
             raise UsageError(f"Invalid value max_capture_seconds={seconds!r}; expected a positive number of seconds.")
-        if self.strategy not in STRATEGIES:
-            raise UsageError(
-                f"capture={self.strategy!r} is not known; use 'export', 'torch.export', 'trace' or 'auto'."
-            )
+        if self.method not in METHODS:
+            raise UsageError(f"capture={self.method!r} is not known; use 'export', 'torch.export', 'trace' or 'auto'.")
 
     @property
     def by_torch_export(self) -> bool:
         """Whether torch.export is used from the start."""
-        return self.strategy == "torch.export"
+        return self.method == "torch.export"
 
     @property
     def is_thorough(self) -> bool:
@@ -62,7 +60,7 @@ class CaptureConfig:
 
         It takes long, and rarely helps: where a trace follows, it is left out.
         """
-        return self.strategy != "auto"
+        return self.method != "auto"
 
     def limits(self, tell: Callable[[str], None]) -> CaptureLimits:
         """The limits of one model's captures, which count them.

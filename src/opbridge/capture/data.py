@@ -26,8 +26,8 @@ class Capture:
             comparison.
         args: The positional example inputs.
         kwargs: The keyword example inputs.
-        strategy: "non-strict", "strict", "given" for an ExportedProgram, or "trace": then the graph is that of a
-            stand-in with the model's inputs and outputs (see `opbridge.trace.interface`).
+        mode: "direct", or torch.export's "non-strict" or "strict"; "given" for an ExportedProgram, or "trace": then the
+            graph is that of a stand-in with the model's inputs and outputs (see `opbridge.torchscript.interface`).
         dim_names: torch's symbols ("s77") and what their dimensions are called in the ONNX file ("batch").
         dim_sums: Sums of symbols ("s15 + s20"), and what the user calls these dimensions ("past + sequence").
         notes: What a person should know: a fallback that was needed, values that were frozen, sizes that are excluded.
@@ -49,7 +49,7 @@ class Capture:
     model: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    strategy: str
+    mode: str
     dim_names: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     seconds: float = 0.0

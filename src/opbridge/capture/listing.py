@@ -65,24 +65,24 @@ class Raw:
 
     Attributes:
         lines: Its nodes, in order.
-        strategy: How it was captured.
+        mode: How it was captured.
         notes: Notes for the user about the capture.
     """
 
     lines: tuple[Line, ...]
-    strategy: str
+    mode: str
     notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
         """One line."""
         operators = [line.operator for line in self.lines if line.kind == "operator"]
         found = f"{counted(len(set(operators)), 'operator')}, {counted(len(operators), 'node')}"
-        return f"{found}, captured as they are ({self.strategy})"
+        return f"{found}, captured as they are ({self.mode})"
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         nodes = [dataclasses.asdict(line) for line in self.lines]
-        return {"ok": True, "strategy": self.strategy, "nodes": nodes, "notes": list(self.notes)}
+        return {"ok": True, "mode": self.mode, "nodes": nodes, "notes": list(self.notes)}
 
     def __str__(self) -> str:
         cells = [(line.text(), line.result, line.source) for line in self.lines]
@@ -99,7 +99,7 @@ def listing(capture: Capture) -> Raw:
     """
     dims = _Dims(capture.dim_names)
     lines = (*_interface(capture.graph, dims), *_lines(capture.graph.module, dims, 0))
-    return Raw(lines, capture.strategy, capture.notes)
+    return Raw(lines, capture.mode, capture.notes)
 
 
 class _Dims:

@@ -143,7 +143,7 @@ def _export_rows(program: Program, spec: str, whole: bool) -> Iterator[tuple[str
     for note in shown:
         yield "note", shortened(note), "yellow"
     if len(notes) > len(shown):
-        how = " --capture trace" if program.capture.strategy == "trace" else ""
+        how = " --capture trace" if program.capture.mode == "trace" else ""
         yield "note", f"{len(notes) - len(shown)} more; 'opbridge check {spec}{how}' lists all", "yellow"
     yield from _next_steps(program, spec)
 

@@ -170,7 +170,7 @@ def _export(settings: Settings, model: Call, args: tuple[torch.Tensor, ...], ver
         raise _Stop("export error" if own else "refused", _named(error)) from None
     verdict.route, verdict.routes = exported.route, exported.routes
     if exported.program is not None:
-        verdict.capture = exported.program.capture.strategy
+        verdict.capture = exported.program.capture.mode
     return exported
 
 

@@ -111,7 +111,7 @@ def export_request(
     kernels = launch_settings(architectures, autotune)
     verification = VerificationConfig(rtol=rtol, atol=atol, inputs=inputs, complete=True) if verify else None
     call = resolved_call(model, args, kwargs, dynamic_shapes, dynamic_axes, input_names)
-    if capturing.strategy == "trace":
+    if capturing.method == "trace":
         refuse_untraceable(call, opset_version)
     if task is None:
         notes = suggestion(call)

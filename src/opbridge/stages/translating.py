@@ -15,7 +15,7 @@ from opbridge.plan.data import Plan
 from opbridge.program import Program
 from opbridge.request import ExportRequest
 from opbridge.stages.running import Stages
-from opbridge.trace.strategies import CapturedModel
+from opbridge.torchscript.capture_methods import CapturedModel
 from opbridge.translate.asked_for import check_dimensions
 from opbridge.translations import unknown_operators
 

@@ -62,7 +62,7 @@ def search_difference(
         options: The tolerances.
         check_weights: Whether the weights of the file are compared with those of the model first.
     """
-    if capture is not None and capture.strategy == "trace":
+    if capture is not None and capture.mode == "trace":
         frozen = [note for note in capture.notes if note.startswith("constant in the trace")]
         said = f"possibly caused by a constant in the trace: {'; '.join(frozen[:_MAX_FROZEN])}" if frozen else ""
         more = f"; and {len(frozen) - _MAX_FROZEN} more notes of the plan" if len(frozen) > _MAX_FROZEN else ""

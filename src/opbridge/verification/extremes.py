@@ -138,7 +138,7 @@ def inputs_at_ends(
     """
     leaves, structure = pytree.tree_flatten((args, dict(kwargs)))
     nodes: list[Node] = []
-    if capture is not None and capture.strategy != "trace":  # which has no graph of what is computed
+    if capture is not None and capture.mode != "trace":  # which has no graph of what is computed
         nodes = [node for node in capture.graph.graph.nodes if node.op not in _NO_CALLS]
     is_exact = all(operator_of(node) in _CONVERSIONS for node in nodes) and any(map(_converts, nodes))
     dtypes = list(dict.fromkeys(dtype for node in nodes if (dtype := _dtype_of(node)) is not None))

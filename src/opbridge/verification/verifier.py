@@ -554,7 +554,7 @@ class Verifier:
         model = self._readable_model() if self._options.in_onnxruntime else None
         if model is None or not has_nodes_of_operators(model):
             return None
-        if self._capture is not None and self._capture.strategy == "trace":
+        if self._capture is not None and self._capture.mode == "trace":
             return None
         try:
             # A new capture has the static sizes of these inputs.
@@ -630,7 +630,7 @@ class Verifier:
 
     def _otherwise(self, wrong: Mapping[int, torch.Tensor]) -> str:
         """How the capture itself differs from the model; "" where it does not, or there is no graph of it."""
-        if self._capture is None or self._capture.strategy in ("trace", "given") or self._options.isolated:
+        if self._capture is None or self._capture.mode in ("trace", "given") or self._options.isolated:
             return ""
         assert self._mismatch is not None
         return computes_otherwise(

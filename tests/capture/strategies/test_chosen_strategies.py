@@ -14,10 +14,10 @@ from opbridge.errors import CaptureError
 
 def test_torch_export_by_choice():
     taken = capture(LAYER, X, config=CaptureConfig("torch.export"))
-    assert (taken.strategy, taken.notes) == ("non-strict", ())
+    assert (taken.mode, taken.notes) == ("non-strict", ())
     assert_same(taken, X + 1)
     program = opbridge.export(LAYER, (X,), capture="torch.export", verify=False)
-    assert program.capture.strategy == "non-strict"
+    assert program.capture.mode == "non-strict"
 
 
 def test_torch_export_where_the_direct_capture_stops(monkeypatch):
@@ -26,7 +26,7 @@ def test_torch_export_where_the_direct_capture_stops(monkeypatch):
 
     monkeypatch.setattr(one_capture, "trace", stops)
     taken = capture(LAYER, X)
-    assert taken.strategy == "non-strict"
+    assert taken.mode == "non-strict"
     assert taken.notes[0].startswith("captured by torch.export, because opbridge's own capture failed:")
     assert "no such thing" in taken.notes[0]
     assert_same(taken, X + 1)

@@ -27,7 +27,7 @@ class _Cast(nn.Module):
 
 def _captured(inner, **settings):
     taken = capture(_Cast(inner, **settings), _X)
-    assert taken.strategy == "direct"
+    assert taken.mode == "direct"
     return taken
 
 

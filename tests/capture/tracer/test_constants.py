@@ -48,7 +48,7 @@ _KNOWN = {
 @pytest.mark.parametrize("name", _KNOWN)
 def test_is_a_number(name):
     taken = capture(_Model(_KNOWN[name]), _X)
-    assert taken.strategy == "direct"
+    assert taken.mode == "direct"
     assert_same(taken)
     assert not any(each in _READING for each in operators(taken)) or name == "element"
 

@@ -94,7 +94,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[list[Any]]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_values_of_tensors(name: str) -> None:
     function, (example, *others) = CASES[name]
-    assert capture(function, tuple(example)).strategy == "direct"
+    assert capture(function, tuple(example)).mode == "direct"
     assert_matches(function, *example, others=others)
 
 

@@ -182,7 +182,7 @@ def _exported(settings: ModelSettings, case: Case, shapes: Any, path: Path, verd
         raise _Stop("export error" if is_bug else "refused", words.named(error), words.cause(error)) from None
     verdict.routes, verdict.notes = exported.routes, [words.short(note) for note in exported.notes]
     if exported.capture is not None:
-        verdict.capture = exported.capture.strategy
+        verdict.capture = exported.capture.mode
     return exported
 
 

@@ -99,7 +99,7 @@ def capture_stand_in(flat: Flat, call: ResolvedCall) -> Capture:
                 f"dynamic_shapes makes the int '{leaf.name}' an input, which is not supported by capture='trace'. "
                 "Pass it as a zero-dimensional tensor, or leave it out of dynamic_shapes."
             )
-    return dataclasses.replace(captured, strategy="trace")
+    return dataclasses.replace(captured, mode="trace")
 
 
 def describe_interface(captured: Capture, building: BuildConfig, opset: int) -> tuple[list[ir.Value], list[str]]:

@@ -93,7 +93,7 @@ def test_refused_by_default_with_the_line(function):
 @pytest.mark.parametrize("function", [each for each in FROZEN if each not in REFUSED], ids=lambda each: each.__name__)
 def test_what_is_not_refused_is_not_frozen_either(function):
     program = opbridge.export(function, (X,))
-    assert program.capture.strategy != "trace"
+    assert program.capture.mode != "trace"
     runs = program.verification.runs
     assert [run.label for run in runs[:3]] == ["example", "fresh 1", "fresh 2"]
     assert {run.kind for run in runs[3:]} == ({"sides"} if function in (branch, loop) else set())

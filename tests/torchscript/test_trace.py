@@ -66,7 +66,7 @@ def test_program_and_its_verification():
     program = opbridge.export(model, (X,), capture="trace")
     assert program.verification is not None and program.verification.ok
     assert len(program.verification.runs) == 3
-    assert program.capture.strategy == "trace"
+    assert program.capture.mode == "trace"
     assert program.capture.model is model
     assert [value.name for value in program.model.graph.inputs] == ["x"]
     assert [value.name for value in program.model.graph.outputs] == ["output"]
@@ -404,13 +404,13 @@ def test_an_int_that_is_to_be_an_input():
 
 def test_auto_takes_torch_export_where_it_can():
     program = opbridge.export(torch.nn.ReLU(), (X,), capture="auto")
-    assert program.capture.strategy == "direct"
+    assert program.capture.mode == "direct"
     assert program.plan.notes == ()
 
 
 def test_auto_traces_where_it_cannot_and_says_why():
     program = opbridge.export(Indexing(), (X,), capture="auto")
-    assert program.capture.strategy == "trace"
+    assert program.capture.mode == "trace"
     assert "captured by a trace, because capture='export' failed: at" in program.plan.notes[0]
     assert "Python needs a number here" in program.plan.notes[0]
 
@@ -418,7 +418,7 @@ def test_auto_traces_where_it_cannot_and_says_why():
 @pytest.mark.slow
 def test_auto_does_not_trace_what_decides_by_data():
     program = opbridge.export(Deciding(), (X,), capture="auto")
-    assert program.capture.strategy == "direct"
+    assert program.capture.mode == "direct"
     for x in (X, -X):
         (found,) = program.session().run(None, {"x": x.numpy()})
         torch.testing.assert_close(torch.from_numpy(found), program.capture.model(x))

@@ -28,10 +28,10 @@ from opbridge.errors import CaptureError, UsageError
 from opbridge.fit.target import Target
 from opbridge.plan.data import Plan
 from opbridge.request import BuildConfig
-from opbridge.trace.converting import convert
-from opbridge.trace.frozen import collecting
-from opbridge.trace.interface import Flat, capture_stand_in, describe_interface
-from opbridge.trace.recording import Recorder
+from opbridge.torchscript.converting import convert
+from opbridge.torchscript.frozen import collecting
+from opbridge.torchscript.interface import Flat, capture_stand_in, describe_interface
+from opbridge.torchscript.recording import Recorder
 
 __all__ = ["Traced", "trace"]
 

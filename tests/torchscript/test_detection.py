@@ -19,7 +19,7 @@ def test_images_that_were_not_the_examples(name):
     # The capture of the operators of the first two, with sizes that decide as well, takes minutes before it fails.
     way = "auto" if name == "ssd" else "trace"
     program = opbridge.export(model, ([image(3)],), capture=way, dynamic_shapes={"images": [sizes]}, verify=False)
-    assert program.capture.strategy == ("direct" if name == "ssd" else "trace")
+    assert program.capture.mode == ("direct" if name == "ssd" else "trace")
     frozen = [note for note in program.plan.notes if note.startswith("constant in the trace at torchvision")]
     assert bool(frozen) == (name != "ssd")
     (given,) = program.session().get_inputs()

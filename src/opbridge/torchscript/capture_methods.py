@@ -1,4 +1,4 @@
-"""The strategies of `capture=`. This is the only module that knows both ways of capturing a model.
+"""The capture methods, the values of `capture=`. No other module knows both the capture and the trace of a model.
 
 export         opbridge captures the model, by torch.export where that stops, and plans and translates the graph
 torch.export   the same, captured by torch.export from the start
@@ -31,7 +31,7 @@ from opbridge.translate.reroute import translate_with_reroutes
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from opbridge.trace.tracer import Traced
+    from opbridge.torchscript.tracer import Traced
 
 __all__ = ["CapturedModel", "capture_model"]
 
@@ -69,17 +69,17 @@ def capture_model(request: ExportRequest, tell: Callable[[str], None] = lambda t
 
     Raises:
         CaptureError: The model cannot be captured.
-        UsageError: The strategy does not support the model, its dynamic shapes or the opset, or the model fails by
+        UsageError: The method does not support the model, its dynamic shapes or the opset, or the model fails by
             itself.
     """
-    strategy = request.capturing.strategy
-    if strategy == "trace":
+    method = request.capturing.method
+    if method == "trace":
         return _capture_by_trace(request)
     try:
         captured = capture_call(request.call, request.capturing, tell)
         return _ExportedModel(request.building, captured, request.building.target)
     except CaptureError as error:
-        if strategy != "auto":
+        if method != "auto":
             raise
         first = error
     try:
@@ -102,7 +102,7 @@ class _ExportedModel:
     def describe(self) -> str:
         count = sum(each.is_in_file for each in self.capture.decisions)
         decisions = f", {counted(count, 'condition')}" if count else ""
-        return f"{self.capture.strategy}, {counted(len(self.capture.graph.graph.nodes), 'node')}{decisions}"
+        return f"{self.capture.mode}, {counted(len(self.capture.graph.graph.nodes), 'node')}{decisions}"
 
     def plan(self) -> Plan:
         target, building = self.target, self.building
@@ -148,7 +148,7 @@ class _TracedModel:
 
 
 def _capture_by_trace(request: ExportRequest, note: str = "") -> CapturedModel:
-    from opbridge import trace
+    from opbridge import torchscript
     from opbridge.base.torch_private import torchscript_export
 
     building = request.building
@@ -161,7 +161,7 @@ def _capture_by_trace(request: ExportRequest, note: str = "") -> CapturedModel:
             f"{target.opset}"
         )
         target = target.at(newest)
-    return _TracedModel(building, trace.trace(request.call, building, target, notes), target)
+    return _TracedModel(building, torchscript.trace(request.call, building, target, notes), target)
 
 
 def _as_clause(error: CaptureError) -> str:

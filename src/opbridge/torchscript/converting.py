@@ -24,7 +24,7 @@ from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
 from opbridge.onnx.torch_tensor import TorchTensor
 from opbridge.symbolics.copying import Copy
-from opbridge.trace.recording import Recorder, Recording
+from opbridge.torchscript.recording import Recorder, Recording
 
 __all__ = ["convert"]
 
