@@ -38,9 +38,8 @@ def _may_differ(progress: Progress) -> bool:
     failed = progress.failed
     if failed is None:
         return progress.outcome is None
-    return not isinstance(failed.error, CaptureError | SizesContradicted) and not torch_failures.is_data_dependent(
-        failed.error
-    )
+    is_ours = isinstance(failed.error, CaptureError | SizesContradicted)
+    return not is_ours and not torch_failures.is_data_dependent(failed.error)
 
 
 def _by_torch_export(progress: Progress) -> Outcome | NoImprovement:
@@ -71,7 +70,7 @@ def _strict_or_advice(progress: Progress) -> Outcome:
         CaptureError: It does not succeed either; the message is advice.
         UsageError: The model fails by itself, or the inputs are of a wrong kind.
     """
-    failed, of_paths = progress.failed, None
+    failed = progress.failed
     assert failed is not None
     of_paths = failed.of_paths
     try:
