@@ -144,6 +144,14 @@ def export(
             show_default=False,
         ),
     ] = None,
+    genai: Annotated[
+        bool,
+        typer.Option(
+            "--genai",
+            help="Write a folder that onnxruntime-genai runs, with --task text-generation: the model, "
+            "genai_config.json and the tokenizer's files.",
+        ),
+    ] = False,
     report: ReportOption = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Print the captured graph with source lines, and write no file.")
@@ -172,6 +180,7 @@ def export(
             atol=atol,
             task=task,
             precision=precision,
+            genai=genai or None,
             report=report,
         )
         return _raw(spec, opset, dynamic, shaping)
@@ -208,10 +217,13 @@ def export(
                     "--precision is not supported for a set of parts. Leave it out, and cast each file with "
                     "'opbridge cast'."
                 )
+            if genai:
+                raise UsageError("--genai is not supported for a set of parts. Leave it out.")
             options |= {"progress": drawn, **given_options(report=report)}
             return part_commands.export_parts(subject, output, keywords_of, options, spec)
         subject, given = with_inputs(subject, inputs)
-        keywords = {**keywords_of(subject), **given, **options, **given_options(report=report, precision=precision)}
+        options |= given_options(report=report, precision=precision, genai=genai or None)
+        keywords = {**keywords_of(subject), **given, **options}
         program = opbridge.export(subject.model, subject.args, output, **keywords, progress=drawn)
     document = {
         "ok": True,

@@ -1,0 +1,62 @@
+"""The files of a folder for onnxruntime-genai beside the model: genai_config.json and the tokenizer's."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+
+from opbridge.errors import SaveError
+from opbridge.onnx.sink import write_failure
+from opbridge.program import Program
+from opbridge.save import staging
+from opbridge.save.replacing import Replacement
+from opbridge.tasks import GenaiFolder
+
+__all__ = ["CONFIG", "folder_of", "write_beside"]
+
+CONFIG = "genai_config.json"
+
+
+@contextlib.contextmanager
+def folder_of(genai: GenaiFolder | None) -> Iterator[None]:
+    """Within this context the folder is there; one that was made and is empty at the end is removed.
+
+    Raises:
+        SaveError: It cannot be made.
+    """
+    if genai is None or genai.path.is_dir():
+        yield
+        return
+    try:
+        genai.path.mkdir()
+    except OSError as error:
+        raise SaveError(f"The folder {genai.path} cannot be made ({error.strerror}). Give another path.") from error
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            genai.path.rmdir()  # which fails if files are in it
+
+
+def write_beside(program: Program, genai: GenaiFolder) -> None:
+    """Writes genai_config.json beside a model that was saved, and copies the tokenizer's files.
+
+    Raises:
+        SaveError: They cannot be written.
+    """
+    inputs = [str(value.name) for value in program.model.graph.inputs]
+    document = genai.document(inputs, shared_buffer=False)
+    contents = {CONFIG: (json.dumps(document, indent=4) + "\n").encode()}
+    target = genai.path / CONFIG
+    try:
+        source = genai.path.resolve()
+        contents |= {file.name: file.read_bytes() for file in genai.tokenizer if file.parent.resolve() != source}
+        with Replacement(staging.make(genai.path)) as files:
+            for name, content in contents.items():
+                target = genai.path / name
+                files.open(target, len(content)).write(memoryview(content))
+            files.commit()
+    except OSError as error:
+        raise write_failure(target, error) from error
+    program.files = [*program.files, *(genai.path / name for name in contents)]
