@@ -69,6 +69,7 @@ def check(
     architectures: Sequence[str] = (),
     autotune: Mapping[str, int] | None = None,
     report: str | os.PathLike[str] | Report | None = None,
+    fuse: bool | None = None,
 ) -> Plan:
     """Plans the export of a model without writing a file: every operator with its route, and the missing ones with
     their lines.
@@ -128,6 +129,7 @@ def export(
     autotune: Mapping[str, int] | None = None,
     report: str | os.PathLike[str] | Report | None = None,
     genai: bool = False,
+    fuse: bool | None = None,
     **legacy: Any,
 ) -> Program:
     """Exports a model to ONNX and verifies the file against PyTorch.
@@ -189,6 +191,10 @@ def export(
             written if operators are missing or the outputs differ, before the error is raised.
         genai: Whether `f` is a folder for onnxruntime-genai, with task="text-generation": the model as `model.onnx`,
             `genai_config.json`, and the files of the tokenizer, if the model was loaded from a folder that has them.
+        fuse: Whether groups of nodes that ONNX Runtime has one kernel for become that node, of the domain
+            com.microsoft: RMS normalization with the sum before it, and in a folder for onnxruntime-genai the attention
+            with its cache. A note of the plan names them. By default they do with target="onnxruntime" or "cuda", and
+            with `genai`.
         **legacy: Other keywords of torch.onnx.export; see `opbridge.request.legacy_keywords`.
 
     Returns:

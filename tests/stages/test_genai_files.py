@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 import torch
 from helpers import causal_models
+from helpers.transformers_classes import of_transformers
 from onnxscript import opset18 as op
 
 import opbridge
@@ -38,6 +40,20 @@ def _wanted(model, prompts):
     ).tolist()
 
 
+def _made(name, **settings):
+    """A model with an end token, and heads of a size that is rotated inside of attention."""
+    classes, given = causal_models.MODELS[name]
+    model, config = (f"{classes}ForCausalLM", f"{classes}Config") if isinstance(classes, str) else classes
+    torch.manual_seed(0)
+    found = of_transformers(config)(**{**given, "hidden_size": 64, "head_dim": 16, "eos_token_id": 98, **settings})
+    return of_transformers(model)(found).eval()
+
+
+def _is_shared(folder):
+    config = json.loads((folder / "genai_config.json").read_text())
+    return config["search"]["past_present_share_buffer"]
+
+
 def _check(model, folder, **options):
     program = opbridge.export(model, task="text-generation", f=folder, genai=True, **options)
     for prompts in ([[5, 7, 9, 50, 33], [8, 2, 1, 77, 40]], [[3]]):
@@ -55,7 +71,20 @@ def _check(model, folder, **options):
     ],
 )
 def test_tokens_are_those_of_generate(name, tmp_path):
-    _check(causal_models.make(name), tmp_path / "folder")
+    program = _check(_made(name), tmp_path / "folder")
+    assert any("2 GroupQueryAttention" in note for note in program.plan.notes) and _is_shared(tmp_path / "folder")
+
+
+@pytest.mark.slow
+def test_tokens_of_a_model_that_is_not_fused(tmp_path):
+    program = _check(_made("llama"), tmp_path / "folder", fuse=False)
+    assert {node.domain for node in program.model.graph} == {""} and not _is_shared(tmp_path / "folder")
+
+
+@pytest.mark.slow
+def test_tokens_in_half_precision(tmp_path):
+    program = _check(_made("qwen3"), tmp_path / "folder", precision="float16")
+    assert program.narrowed.ok and program.model.graph.inputs[-1].dtype == ir.DataType.FLOAT16
 
 
 @pytest.mark.slow

@@ -57,6 +57,10 @@ def test_the_pad_token_is_the_first_end_token_where_there_is_none(tmp_path):
     assert _folder(tmp_path / "folder", model).config["model"]["pad_token_id"] == 2
 
 
+def test_a_model_without_an_end_token_is_said(tmp_path):
+    assert "ends a text at the pad token, 0" in _folder(tmp_path / "folder").notes[0]
+
+
 def test_cuda_is_the_provider_of_its_target(tmp_path):
     config = _folder(tmp_path / "folder", target="cuda:1.31").config
     assert config["model"]["decoder"]["session_options"]["provider_options"] == [{"cuda": {}}]
@@ -65,6 +69,7 @@ def test_cuda_is_the_provider_of_its_target(tmp_path):
 def test_the_tokenizer_is_that_of_the_folder_of_the_model(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}")
     model = causal_models.make("llama")
+    model.generation_config.eos_token_id = 2
     assert "no tokenizer" in _folder(tmp_path / "folder", model).notes[0]
     model.name_or_path = str(tmp_path)
     found = _folder(tmp_path / "folder", model)

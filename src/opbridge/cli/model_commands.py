@@ -23,6 +23,7 @@ from opbridge.cli.options import (
     AutotuneOption,
     CaptureOption,
     DynamicOption,
+    FuseOption,
     GigabytesOption,
     InputsOption,
     IsolatedOption,
@@ -77,6 +78,7 @@ def check(
     arch: ArchOption = None,
     autotune: AutotuneOption = None,
     task: TaskOption = None,
+    fuse: FuseOption = None,
     report: ReportOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
@@ -87,7 +89,8 @@ def check(
         kernels = triton_options(arch, autotune)
         found = keywords_for(opbridge.check, model, opset, allow, only, operator_export_type, target, dynamic)
         limits = given_options(max_captures=max_captures, max_capture_seconds=max_capture_seconds, strict=strict)
-        return {**found, **given_options(capture=capture, provides=provides and items(provides)), **limits, **kernels}
+        options = given_options(capture=capture, provides=provides and items(provides), fuse=fuse)
+        return {**found, **options, **limits, **kernels}
 
     if not isinstance(subject, specs.Subject):
         return part_commands.check_parts(subject, keywords_of, given_options(report=report))
@@ -152,6 +155,7 @@ def export(
             "genai_config.json and the tokenizer's files.",
         ),
     ] = False,
+    fuse: FuseOption = None,
     report: ReportOption = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Print the captured graph with source lines, and write no file.")
@@ -181,6 +185,7 @@ def export(
             task=task,
             precision=precision,
             genai=genai or None,
+            fuse=fuse,
             report=report,
         )
         return _raw(spec, opset, dynamic, shaping)
@@ -208,6 +213,7 @@ def export(
             strict=strict,
             rtol=rtol,
             atol=atol,
+            fuse=fuse,
             **triton_options(arch, autotune),
         )
         if not isinstance(subject, specs.Subject):

@@ -17,6 +17,7 @@ from opbridge.base.routes import ALLOWED_BY_DEFAULT
 from opbridge.capture.config import CaptureConfig
 from opbridge.capture.resolved_call import resolved_call
 from opbridge.errors import UsageError
+from opbridge.fit.fused.fusing import find_fusing
 from opbridge.fit.target import find_target
 from opbridge.kernels.triton.launches import launch_settings
 from opbridge.model_support import caches
@@ -73,6 +74,7 @@ def export_request(
     autotune: Mapping[str, int] | None = None,
     report: str | os.PathLike[str] | Report | None = None,
     genai: bool = False,
+    fuse: bool | None = None,
     legacy: Mapping[str, Any] | None = None,
 ) -> ExportRequest:
     """The request of an export. The arguments are those of `opbridge.export`, which describes them.
@@ -96,10 +98,12 @@ def export_request(
     if genai:
         names_given = {"input_names": input_names, "output_names": output_names}
         folder = genai_folder(model, f, task=task, target=target, precision=precision, **names_given)
+    fusing = find_fusing(fuse, target, precision, None if folder is None else folder.longest)
     args, kwargs = legacy_keywords.split_inputs(model, args, kwargs)
     notes: tuple[str, ...] = ()
     if task is not None:
-        prepared = prepare(task, model, args, kwargs, dynamic_axes or dynamic_shapes)
+        contiguous = fusing is not None and fusing.contiguous is not None
+        prepared = prepare(task, model, args, kwargs, dynamic_axes or dynamic_shapes, contiguous=contiguous)
         args, kwargs, dynamic_shapes, notes = (), prepared.kwargs, prepared.dynamic_shapes, prepared.notes
         if inputs is None and verify:
             inputs, notes = prepared.inputs, notes + prepared.covered
@@ -109,7 +113,7 @@ def export_request(
     unknown_operators.refuse(custom_translation_table)
     registry = with_registered(default_registry()).with_user_table(custom_translation_table)
     names, opsets = GraphNames(input_names, output_names), dict(custom_opsets or {})
-    building = BuildConfig(registry, fitted, opset_version, permitted, names, opsets)
+    building = BuildConfig(registry, fitted, opset_version, permitted, names, opsets, fusing)
     found = registry.find(PYTHON_OPERATOR, fitted.opset)
     handler = None if found is None else found.function
     capturing = CaptureConfig(capture, max_captures, max_capture_seconds, strict, fitted.opset, handler)

@@ -6,6 +6,8 @@ import contextlib
 import json
 from collections.abc import Iterator
 
+import onnx_ir as ir
+
 from opbridge.errors import SaveError
 from opbridge.onnx.sink import write_failure
 from opbridge.program import Program
@@ -39,6 +41,13 @@ def folder_of(genai: GenaiFolder | None) -> Iterator[None]:
             genai.path.rmdir()  # which fails if files are in it
 
 
+def _shares_buffers(model: ir.Model) -> bool:
+    """Whether all keys and values of the cache are read by nodes that write the new ones into their buffer."""
+    cache = [each for each in model.graph.inputs if str(each.name).startswith("past_key_values.")]
+    readers = [node for each in cache for node in each.consumers()]
+    return bool(readers) and all(node.op_type == "GroupQueryAttention" for node in readers)
+
+
 def write_beside(program: Program, genai: GenaiFolder) -> None:
     """Writes genai_config.json beside a model that was saved, and copies the tokenizer's files.
 
@@ -46,7 +55,7 @@ def write_beside(program: Program, genai: GenaiFolder) -> None:
         SaveError: They cannot be written.
     """
     inputs = [str(value.name) for value in program.model.graph.inputs]
-    document = genai.document(inputs, shared_buffer=False)
+    document = genai.document(inputs, shared_buffer=_shares_buffers(program.model))
     contents = {CONFIG: (json.dumps(document, indent=4) + "\n").encode()}
     target = genai.path / CONFIG
     try:

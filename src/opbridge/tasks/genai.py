@@ -82,6 +82,11 @@ class GenaiFolder:
     config: dict[str, Any]
     tokenizer: tuple[Path, ...] = ()
 
+    @property
+    def longest(self) -> int:
+        """The most tokens of a text."""
+        return int(self.config["model"]["context_length"])
+
     def document(self, inputs: Collection[str], *, shared_buffer: bool) -> dict[str, Any]:
         """The content of genai_config.json.
 
@@ -99,9 +104,14 @@ class GenaiFolder:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know of it."""
+        found = []
+        if "eos_token_id" not in self.config["model"]:
+            pad = self.config["model"]["pad_token_id"]
+            found.append(f"the model names no end token, so onnxruntime-genai ends a text at the pad token, {pad}")
         if self.tokenizer:
-            return ()
+            return tuple(found)
         return (
+            *found,
             "the folder has no tokenizer, because the model was not loaded from a folder that has one: save it there "
             f"with tokenizer.save_pretrained('{self.path}')",
         )
