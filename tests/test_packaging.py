@@ -22,7 +22,7 @@ DISTRIBUTIONS = {"google": "protobuf", "_tools": "mnn", "tensorrt_rtx_bindings":
 # Imported only for a model that uses it, which has imported it already.
 THE_MODELS_OWN = {"transformers"}
 
-USERS_EXTRAS = ("torch", "coverage", "ray", "models", "openvino", "mnn", "ncnn", "tensorrt-rtx", "triton")
+USERS_EXTRAS = ("torch", "coverage", "ray", "models", "openvino", "mnn", "ncnn", "tensorrt-rtx", "triton", "genai")
 
 # Imported on behalf of opbridge by torch.testing's sample database; imported by name, module by module; a program;
 # libraries of another package.

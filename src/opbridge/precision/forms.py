@@ -41,6 +41,13 @@ _FLOAT_BY_DEFAULT = frozenset(
     {"BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix", "RandomNormal", "RandomUniform"}
 )
 
+# ONNX Runtime's fused forms that opbridge writes, with the types that the CPU has kernels for. All of their values have
+# one type, but for lengths, which are integers; they compute sums in float32.
+_FUSED_TYPES = {
+    ("com.microsoft", "GroupQueryAttention"): ("float16",),
+    ("com.microsoft", "SkipSimplifiedLayerNormalization"): ("float16", "bfloat16"),
+}
+
 
 @dataclass(frozen=True)
 class Form:
@@ -65,7 +72,9 @@ class Form:
 
 
 def form_of(node: ir.Node, opset: int, to: Format, floats: Floats) -> Form:
-    """What of a node is of 16 bits when it is cast: nothing of an operator that is not ONNX's own.
+    """What of a node is of 16 bits when it is cast.
+
+    Nothing is of an operator that is neither ONNX's own nor a fused form of ONNX Runtime.
 
     Args:
         node: The node.
@@ -80,6 +89,8 @@ def form_of(node: ir.Node, opset: int, to: Format, floats: Floats) -> Form:
     values = [each for each in (*node.inputs, *node.outputs) if each is not None]
     if not any(each in floats for each in values):
         return nothing()
+    if to.name in _FUSED_TYPES.get((node.domain, node.op_type), ()):
+        return Form(tuple(each in floats for each in node.inputs), tuple(each in floats for each in node.outputs))
     if node.domain not in ("", "ai.onnx"):
         return nothing(f"The types that operators of the domain '{node.domain}' take are not known.")
     if node.op_type in CONTROL_FLOW:

@@ -75,6 +75,12 @@ def _check(program, counts, **options):
         ("Llama", {"num_key_value_heads": 4}, {"GroupQueryAttention with rotation": 2}),
         ("Mistral", {"sliding_window": 5}, {"GroupQueryAttention with rotation": 2}),
         ("Gemma2", {"sliding_window": 5, "attn_logit_softcapping": 2.0}, {"GroupQueryAttention with rotation": 2}),
+        ("Phi3", {}, {"GroupQueryAttention with rotation": 2}),
+        (
+            "Phi3",
+            {"head_dim": 32, "partial_rotary_factor": 0.5},
+            {"GroupQueryAttention with rotation": 2},
+        ),
         ("Qwen3", {}, {"GroupQueryAttention with rotation": 2}),
     ],
 )

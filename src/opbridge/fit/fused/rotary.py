@@ -45,12 +45,16 @@ def rotary(value: ir.Value | None) -> Rotary | None:
         return _whole(value)
     if len(joined.inputs) != 2 or joined.attributes.get_int("axis", 0) not in (3, -1):
         return None
+    if dims(joined.inputs[1], 4)[3] == 0:
+        return _whole(joined.inputs[0])
     turned, rest = _whole(joined.inputs[0]), _part(joined.inputs[1])
     part = None if turned is None else _part(turned.x)
     if turned is None or rest is None or part is None or part[0] is not rest[0]:
         return None
-    is_split = part[1:] == (0, turned.size) and rest[1] == turned.size and rest[2] >= dims(rest[0], 4)[3]  # type: ignore[operator]
-    return Rotary(part[0], turned.cos, turned.sin, turned.size) if is_split else None
+    whole = dims(rest[0], 4)[3]
+    if part[1:] != (0, turned.size) or rest[1] != turned.size or not isinstance(whole, int) or rest[2] < whole:
+        return None
+    return Rotary(part[0], turned.cos, turned.sin, turned.size)
 
 
 def _whole(value: ir.Value | None) -> Rotary | None:
