@@ -48,6 +48,8 @@ def _check(program, counts, **options):
     made = fuse_attention(program.model, 21, options.get("contiguous", _CONTIGUOUS), _TYPES)
     assert made == Counter(counts)
     fuse(program.model, Fusing(), 21)
+    packed = [node.inputs[1] is None for node in program.model.graph if node.op_type == "GroupQueryAttention"]
+    assert all(packed) == options.get("packed", True)
     fused = open_session(serialize.to_bytes(program.model), False)
     draw = np.random.default_rng(0)
     for batch, new, past in _SIZES:
@@ -81,11 +83,13 @@ def _check(program, counts, **options):
             {"head_dim": 32, "partial_rotary_factor": 0.5},
             {"GroupQueryAttention with rotation": 2},
         ),
+        ("Qwen2", {}, {"GroupQueryAttention with rotation": 2}),
         ("Qwen3", {}, {"GroupQueryAttention with rotation": 2}),
     ],
 )
 def test_decoders(kind, settings, counts):
-    _check(_program(kind, **settings), counts)
+    packed = kind != "Qwen3" and settings.get("head_dim") != 8  # whose queries are computed between the two
+    _check(_program(kind, **settings), counts, packed=packed)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ May import: onnx, runtimes, base, errors.
 | norms | RMS normalization, with the sum before it |
 | attention | attention of a decoder with its cache, as GroupQueryAttention |
 | rotary | rotary position embeddings, and the table of their angles |
+| packing | several products of one input as one |
 | masks | what a mask is proved to hide |
 | elements | the element of a value as an expression of its indices, which proofs are made of |
 | patterns | what matchers share |

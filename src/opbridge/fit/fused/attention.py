@@ -12,7 +12,8 @@ Rules, attention by attention:
     3. A rotation of queries and keys becomes a part of the node where the caller states that positions count the
        tokens of the cache and how many there are at most, and their angles depend on nothing else (`rotary`).
     4. The kernels continue several texts by one token each only, so the caller has to state that, or there is one text.
-    5. Heads are of a size that the kernels take: a multiple of 8, with rotation of 16.
+    5. Queries, keys and values that are products of one input become one product (`packing`).
+    6. Heads are of a size that the kernels take: a multiple of 8, with rotation of 16.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import onnx_ir as ir
 
 from opbridge.fit.fused.elements import Elements, Unknown, size
 from opbridge.fit.fused.masks import Visible, visible
+from opbridge.fit.fused.packing import packed
 from opbridge.fit.fused.patterns import dims, is_same_shape, number, only_reader, producer, put
 from opbridge.fit.fused.rotary import Rotary, Tables, rotary
 
@@ -146,7 +148,8 @@ class _Fusing:
             attributes["local_window_size"] = seen.window
         if found.softcap:
             attributes["softcap"] = found.softcap
-        inputs = [*given, *found.past, *lengths]
+        together = packed(self._graph, given, last)
+        inputs = [*(given if together is None else (together, None, None)), *found.past, *lengths]
         if tables is not None:
             attributes["do_rotary"] = 1
             inputs += tables[2:]
