@@ -88,6 +88,16 @@ def test_tokens_in_half_precision(tmp_path):
 
 
 @pytest.mark.slow
+def test_tokens_of_weights_of_four_bits(tmp_path):
+    quantization = pytest.importorskip("torchao.quantization", reason="needs torchao, which quantizes the model")
+    model = _made("llama", intermediate_size=64)
+    groups = quantization.PerGroup(32)
+    quantization.quantize_(model, quantization.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=groups))
+    program = _check(model, tmp_path / "folder")
+    assert ir.DataType.INT4 in {each.dtype for each in program.model.graph.initializers.values()}
+
+
+@pytest.mark.slow
 def test_the_command_line(tmp_path, capsys):
     saved = tmp_path / "saved"
     causal_models.make("llama").save_pretrained(saved)

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from opbridge.conversion import schemas
 from opbridge.precision.formats import Format
-from opbridge.precision.types import Floats
+from opbridge.precision.types import FUSED_FORMS, Floats
 from opbridge.runtimes.onnxruntime import cpu_kernels
 
 __all__ = ["CONTROL_FLOW", "Form", "form_of", "has_kernel", "is_function"]
@@ -40,13 +40,6 @@ _TYPE_ATTRIBUTES = {
 _FLOAT_BY_DEFAULT = frozenset(
     {"BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix", "RandomNormal", "RandomUniform"}
 )
-
-# ONNX Runtime's fused forms that opbridge writes, with the types that the CPU has kernels for. All of their values have
-# one type, but for lengths, which are integers; they compute sums in float32.
-_FUSED_TYPES = {
-    ("com.microsoft", "GroupQueryAttention"): ("float16",),
-    ("com.microsoft", "SkipSimplifiedLayerNormalization"): ("float16", "bfloat16"),
-}
 
 
 @dataclass(frozen=True)
@@ -89,7 +82,7 @@ def form_of(node: ir.Node, opset: int, to: Format, floats: Floats) -> Form:
     values = [each for each in (*node.inputs, *node.outputs) if each is not None]
     if not any(each in floats for each in values):
         return nothing()
-    if to.name in _FUSED_TYPES.get((node.domain, node.op_type), ()):
+    if to.name in FUSED_FORMS.get((node.domain, node.op_type), ()):
         return Form(tuple(each in floats for each in node.inputs), tuple(each in floats for each in node.outputs))
     if node.domain not in ("", "ai.onnx"):
         return nothing(f"The types that operators of the domain '{node.domain}' take are not known.")

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from opbridge.errors import SaveError
 from opbridge.onnx.sink import write_failure
 from opbridge.program import Program
+from opbridge.runtimes.onnxruntime.loading import FLOAT_PRODUCTS
 from opbridge.save import staging
 from opbridge.save.replacing import Replacement
 from opbridge.tasks import GenaiFolder
@@ -48,6 +49,12 @@ def _shares_buffers(model: ir.Model) -> bool:
     return bool(readers) and all(node.op_type == "GroupQueryAttention" for node in readers)
 
 
+def _settings(model: ir.Model) -> dict[str, str]:
+    """The settings of sessions: with quantized weights, products are computed in float32, as in PyTorch."""
+    is_quantized = any(node.op_type == "DequantizeLinear" for node in model.graph)
+    return dict([FLOAT_PRODUCTS]) if is_quantized else {}
+
+
 def write_beside(program: Program, genai: GenaiFolder) -> None:
     """Writes genai_config.json beside a model that was saved, and copies the tokenizer's files.
 
@@ -55,7 +62,7 @@ def write_beside(program: Program, genai: GenaiFolder) -> None:
         SaveError: They cannot be written.
     """
     inputs = [str(value.name) for value in program.model.graph.inputs]
-    document = genai.document(inputs, shared_buffer=_shares_buffers(program.model))
+    document = genai.document(inputs, shared_buffer=_shares_buffers(program.model), settings=_settings(program.model))
     contents = {CONFIG: (json.dumps(document, indent=4) + "\n").encode()}
     target = genai.path / CONFIG
     try:

@@ -7,7 +7,7 @@ of its cache and the special tokens. The task text-generation gives those names.
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,17 +87,21 @@ class GenaiFolder:
         """The most tokens of a text."""
         return int(self.config["model"]["context_length"])
 
-    def document(self, inputs: Collection[str], *, shared_buffer: bool) -> dict[str, Any]:
+    def document(
+        self, inputs: Collection[str], *, shared_buffer: bool, settings: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
         """The content of genai_config.json.
 
         Args:
             inputs: The names of the graph's inputs.
             shared_buffer: Whether the graph writes the new keys and values into the buffer of the past ones.
+            settings: Settings of ONNX Runtime's sessions.
         """
         found = copy.deepcopy(self.config)
         given = [name for name in ("input_ids", "attention_mask", "position_ids") if name in inputs]
         cache = {f"past_{half}_names": f"past_key_values.%d.{half}" for half in ("key", "value")}
         found["model"]["decoder"]["inputs"] = {**{name: name for name in given}, **cache}
+        found["model"]["decoder"]["session_options"].update(settings or {})
         found["search"]["past_present_share_buffer"] = shared_buffer
         return found
 
