@@ -76,6 +76,15 @@ def test_tokens_are_those_of_generate(name, tmp_path):
 
 
 @pytest.mark.slow
+def test_shorter_prompts_are_padded_behind(tmp_path):
+    model = _made("llama")
+    _check(model, tmp_path / "folder", verify=False)
+    (short, other) = _generated(tmp_path / "folder", [[5, 7, 9, 0, 0], [8, 2, 1, 77, 40]])
+    (alone,), (whole,) = _wanted(model, [[5, 7, 9]]), _wanted(model, [[8, 2, 1, 77, 40]])
+    assert short[5:] == alone[3 : len(short) - 2] and other[: len(whole)] == whole
+
+
+@pytest.mark.slow
 def test_tokens_of_a_model_that_is_not_fused(tmp_path):
     program = _check(_made("llama"), tmp_path / "folder", fuse=False)
     assert {node.domain for node in program.model.graph} == {""} and not _is_shared(tmp_path / "folder")

@@ -380,7 +380,7 @@ def _cached(value: ir.Value | None) -> tuple[ir.Value, ir.Value, ir.Value] | Non
     past, new = joined.inputs
     if past is None or new is None or not past.is_graph_input() or not value.is_graph_output():
         return None
-    if len(list(value.uses())) != 1 or len(list(past.consumers())) > 2:
+    if len(list(value.uses())) != 1:
         return None
     return (past, new, value) if all(_is_size(reader) or reader is joined for reader in past.consumers()) else None
 

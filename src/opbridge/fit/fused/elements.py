@@ -364,7 +364,9 @@ def _reshape(elements: Elements, node: ir.Node, indices: tuple[Linear, ...]) -> 
     before, after = elements.shape(node.inputs[0]), shape_of(node.outputs[0])
     if not before and len(indices) == 1:
         return elements.at(node.inputs[0], ())
-    if after is None or [each for each in before if each != 1] != [each for each in after if each != 1]:
+    if after is None or None in (*before, *after):
+        raise Unknown("a Reshape of sizes that have no name")
+    if [each for each in before if each != 1] != [each for each in after if each != 1]:
         raise Unknown("Reshape")
     rest = iter([each for dim, each in zip(after, indices, strict=True) if dim != 1])
     return elements.at(node.inputs[0], tuple(Linear() if dim == 1 else next(rest) for dim in before))

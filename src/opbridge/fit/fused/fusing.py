@@ -97,7 +97,7 @@ def is_contiguous(model: Any) -> bool:
     Args:
         model: Its path; of anything else, it is not.
     """
-    if not isinstance(model, (str, os.PathLike)):
+    if not isinstance(model, (str, os.PathLike)) or not os.path.isfile(model):
         return False
     try:
         return reading.load(os.fspath(model)).metadata_props.get(_TEXTS) == _CONTIGUOUS
