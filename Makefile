@@ -105,7 +105,6 @@ bench: $(READY)
 	$(BIN)/python bench/export_time.py
 	$(BIN)/python bench/captures.py
 	$(BIN)/python bench/latency.py
-	$(BIN)/python bench/generation.py
 	$(BIN)/python bench/functions.py
 	$(BIN)/python bench/kernels.py
 	$(BIN)/python bench/aten.py

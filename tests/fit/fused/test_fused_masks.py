@@ -97,6 +97,14 @@ def test_numbers_that_are_added():
     assert _proved(nodes.replace("shown, hidden", "hidden, shown"), kind="float") is None
 
 
+def test_expressions_that_grow_without_end_are_not_followed():
+    steps = " ".join(f"x{at + 1} = Mul (x{at}, x{at})" for at in range(64))
+    nodes = f"x0 = Cos (shown) {steps} wide = Expand (x64, keys_size) y = Identity (wide)"
+    assert _proved(nodes, kind="float", shape="total") is None
+    steps = " ".join(f"x{at + 1} = Identity (x{at})" for at in range(2000))
+    assert _proved(f"x0 = LessOrEqual (keys, queries) {steps} y = Identity (x2000)") is None
+
+
 def test_sizes_are_sums_of_names():
     past = Linear(frozenset([(("size", "past"), 1)]))
     assert size("past + 3") == past.plus(Linear(number=3))

@@ -110,6 +110,29 @@ def atoms(expression: Any) -> set[tuple[Any, ...]]:
     return set().union(*(atoms(each) for each in expression))
 
 
+_MOST_PARTS = 4096
+
+
+def _is_large(expression: Any) -> bool:
+    """Whether an expression has more parts than those of masks and positions have.
+
+    A value that is added to itself again and again doubles them each time.
+    """
+    waiting, count = [expression], 0
+    while waiting:
+        each = waiting.pop()
+        count += 1
+        if count > _MOST_PARTS:
+            return True
+        if isinstance(each, Linear):
+            waiting += [atom for atom, _ in each.terms]
+        elif isinstance(each, Truth):
+            waiting += each.atoms
+        elif isinstance(each, tuple):
+            waiting += each
+    return False
+
+
 class Elements:
     """The elements of the values of one model."""
 
@@ -137,7 +160,13 @@ class Elements:
             raise Unknown("an input is left out")
         key = value, indices
         if key not in self._known:
-            self._known[key] = self._found(value, indices)
+            try:
+                found = self._found(value, indices)
+            except RecursionError:
+                raise Unknown("too many nodes in a row") from None
+            if _is_large(found):
+                raise Unknown("an expression that is too large")
+            self._known[key] = found
         return self._known[key]
 
     def _found(self, value: ir.Value, indices: tuple[Linear, ...]) -> Expression:
