@@ -194,6 +194,8 @@ def export(
             "Missing option '--output' / '-o'. Give the file to write, or --raw to print the captured graph "
             "without writing a file."
         )
+    if genai and task is None:
+        raise UsageError("--genai requires --task text-generation, which gives the names of inputs and outputs.")
     screen = Screen()
     drawn = Stages(screen) if screen.is_terminal and not as_json else None
 

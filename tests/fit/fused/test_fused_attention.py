@@ -101,6 +101,54 @@ def test_a_mask_of_padding_asks_for_contiguous_texts():
     assert [node.op_type for node in program.model.graph] == before
 
 
+class _Decoder(torch.nn.Module):
+    """One attention, whose mask depends on sizes alone."""
+
+    def __init__(self, window=None, by_length=False):
+        super().__init__()
+        torch.manual_seed(0)
+        self.query, self.key, self.value = (torch.nn.Linear(64, size) for size in (64, 32, 32))
+        self.window, self.by_length = window, by_length
+
+    def forward(self, x, past_key, past_value):
+        batch, new, past = *x.shape[:2], past_key.shape[2]
+        query, key, value = (
+            layer(x).view(batch, new, -1, 16).transpose(1, 2) for layer in (self.query, self.key, self.value)
+        )
+        key, value = torch.cat([past_key, key], 2), torch.cat([past_value, value], 2)
+        if self.by_length:
+            query = query / key.shape[2]
+        keys, queries = torch.arange(past + new)[None], torch.arange(past, past + new)[:, None]
+        mask = keys <= queries
+        if self.window is not None:
+            mask = mask & (keys > queries - self.window)
+        sizes = (batch, 2, 2, past + new, 16)
+        repeated = [each[:, :, None].expand(sizes).reshape(batch, 4, past + new, 16) for each in (key, value)]
+        found = torch.nn.functional.scaled_dot_product_attention(query, *repeated, attn_mask=mask)
+        return found.transpose(1, 2).reshape(batch, new, 64), key, value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("window", [None, 3])
+def test_a_mask_of_sizes_alone(window):
+    args = torch.randn(1, 3, 64), torch.randn(1, 2, 5, 16), torch.randn(1, 2, 5, 16)
+    shapes = ({1: "new"}, {2: "past"}, {2: "past"})
+    program = opbridge.export(_Decoder(window), args, dynamic_shapes=shapes, target="onnxruntime")
+    assert program.verification.ok and any("1 GroupQueryAttention;" in note for note in program.plan.notes)
+    shapes = tuple({0: "batch", **each} for each in shapes)
+    several = opbridge.export(_Decoder(window), args, dynamic_shapes=shapes, target="onnxruntime", verify=False)
+    assert "GroupQueryAttention" not in {node.op_type for node in several.model.graph}
+
+
+@pytest.mark.slow
+def test_queries_that_depend_on_the_number_of_all_keys_stay():
+    args = torch.randn(1, 3, 64), torch.randn(1, 2, 5, 16), torch.randn(1, 2, 5, 16)
+    shapes = ({1: "new"}, {2: "past"}, {2: "past"})
+    program = opbridge.export(_Decoder(by_length=True), args, dynamic_shapes=shapes, target="onnxruntime")
+    assert program.verification.ok
+    assert "GroupQueryAttention" not in {node.op_type for node in program.model.graph}
+
+
 @pytest.mark.slow
 def test_a_mask_that_hides_other_keys_stays():
     program = _program(num_hidden_layers=1)

@@ -28,7 +28,7 @@ import onnx_ir as ir
 from opbridge.fit.fused.elements import Elements, Unknown, size
 from opbridge.fit.fused.masks import Visible, visible
 from opbridge.fit.fused.packing import packed
-from opbridge.fit.fused.patterns import dims, is_same_shape, number, only_reader, producer, put
+from opbridge.fit.fused.patterns import dims, is_same_shape, number, only_reader, producer, put, shape_of
 from opbridge.fit.fused.rotary import Rotary, Tables, rotary
 
 __all__ = ["Contiguous", "fuse_attention"]
@@ -129,6 +129,10 @@ class _Fusing:
         seen = visible(self._elements, found.mask, past)
         if seen is None or (self._contiguous is None and (seen.padding is not None or dims(found.query, 4)[0] != 1)):
             return
+        if any(_is_computed_from(given, found.present) for given in (found.query, found.key, found.value)):
+            return  # from the sizes of what the node is to give
+        if seen.padding is None and self._input_of_size(dims(found.query, 4)[2]) is None:
+            return
         self._put(found, seen, heads, groups, head_size)
 
     def _put(self, found: _Attention, seen: Visible, heads: int, groups: int, head_size: int) -> None:
@@ -219,10 +223,8 @@ class _Fusing:
 
     def _from_sizes(self, found: _Attention, first: ir.Node) -> tuple[ir.Value, ir.Value]:
         """From the sizes of the cache and of an input that has as many tokens as the queries."""
-        text = dims(found.query, 4)[2]
-        tokens = next(
-            (each, at) for each in self._graph.inputs for at, name in enumerate(dims(each, 2)) if name == text
-        )
+        tokens = self._input_of_size(dims(found.query, 4)[2])
+        assert tokens is not None
         one = self._constant(np.array([1], np.int64), first, "one")
         past = self._step("Shape", [found.past[0]], first, "past", start=2, end=3)
         new = self._step("Shape", [tokens[0]], first, "new", start=tokens[1], end=tokens[1] + 1)
@@ -230,6 +232,11 @@ class _Fusing:
         batch = self._step("Shape", [found.past[0]], first, "batch", start=0, end=1)
         last = self._step("Sub", [total, one], first, "last")
         return self._as_lengths(self._step("Expand", [last, batch], first, "lasts"), total, first)
+
+    def _input_of_size(self, size: int | str | None) -> tuple[ir.Value, int] | None:
+        """An input of the graph with a dimension of a size, and which one it is."""
+        sizes = ((each, at, name) for each in self._graph.inputs for at, name in enumerate(shape_of(each) or ()))
+        return next(((each, at) for each, at, name in sizes if name == size and name is not None), None)
 
     def _as_lengths(self, lasts: ir.Value, total: ir.Value, first: ir.Node) -> tuple[ir.Value, ir.Value]:
         to = ir.DataType.INT32.value
@@ -380,9 +387,25 @@ def _cached(value: ir.Value | None) -> tuple[ir.Value, ir.Value, ir.Value] | Non
     past, new = joined.inputs
     if past is None or new is None or not past.is_graph_input() or not value.is_graph_output():
         return None
-    if len(list(value.uses())) != 1:
+    if sum(not _is_size(reader) for reader in value.consumers()) != 1:
         return None
     return (past, new, value) if all(_is_size(reader) or reader is joined for reader in past.consumers()) else None
+
+
+def _is_computed_from(value: ir.Value, others: Collection[ir.Value]) -> bool:
+    """Whether a value is computed from one of others, of which nodes read the sizes."""
+    if not any(map(_is_size, (reader for each in others for reader in each.consumers()))):
+        return False
+    waiting, seen = [value], {value}
+    while waiting:
+        each = waiting.pop()
+        if each in others:
+            return True
+        node = each.producer()
+        added = [] if node is None else [given for given in node.inputs if given is not None and given not in seen]
+        waiting += added
+        seen.update(added)
+    return False
 
 
 def _is_size(node: ir.Node) -> bool:
