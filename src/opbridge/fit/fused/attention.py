@@ -120,8 +120,8 @@ class _Fusing:
         groups = dims(found.key, 4)[1]
         if not isinstance(heads, int) or not isinstance(groups, int) or not isinstance(head_size, int):
             return
-        if head_size % 8 or heads % groups or dims(found.value, 4)[3] != head_size:
-            return
+        if head_size % 8 or heads % groups or dims(found.value, 4)[3] != head_size or not found.scale:
+            return  # a scale of 0 would stand for the default
         try:
             past = size(dims(found.past[0], 4)[2])
         except Unknown:

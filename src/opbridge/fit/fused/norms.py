@@ -32,12 +32,11 @@ _TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 
 @dataclass(frozen=True)
 class _Norm:
-    """One norm: its input, its weight, what it adds before the root, and the nodes that read the input for it."""
+    """One norm: its input, its weight, and what it adds before the root."""
 
     x: ir.Value
     weight: ir.Value
     epsilon: float
-    readers: frozenset[ir.Node]
 
 
 def fuse_norms(graph: ir.Graph, opset: int) -> Counter[str]:
@@ -77,13 +76,13 @@ def _norm(node: ir.Node) -> _Norm | None:
             continue
         found = _scaled(scaled)
         if found is not None and shape == (shape_of(found[0]) or (None,))[-1:] and isinstance(shape[0], int):
-            x, epsilon, readers = found
+            x, epsilon = found
             if x.dtype == weight.dtype == node.outputs[0].dtype and x.dtype in _TYPES:
-                return _Norm(x, weight, epsilon, readers)
+                return _Norm(x, weight, epsilon)
     return None
 
 
-def _scaled(value: ir.Value | None) -> tuple[ir.Value, float, frozenset[ir.Node]] | None:
+def _scaled(value: ir.Value | None) -> tuple[ir.Value, float] | None:
     """What x / sqrt(mean(x * x) + epsilon) is computed from."""
     cast = producer(value, "Cast")
     if cast is not None:
@@ -91,24 +90,25 @@ def _scaled(value: ir.Value | None) -> tuple[ir.Value, float, frozenset[ir.Node]
     product = producer(value, "Mul", "Div")
     if product is None:
         return None
-    for x, factor in (product.inputs, reversed(product.inputs)):
+    orders = [product.inputs] if product.op_type == "Div" else [product.inputs, tuple(reversed(product.inputs))]
+    for x, factor in orders:
         root = producer(factor, "Reciprocal" if product.op_type == "Mul" else "Sqrt")
         if root is not None and root.op_type == "Reciprocal":
             root = producer(root.inputs[0], "Sqrt")
-        found = None if root is None or x is None else _mean_of_squares(root.inputs[0], x)
-        if found is not None and x is not None:
-            epsilon, square = found
-            before = producer(x, "Cast")
-            if cast is None:
-                return x, epsilon, frozenset([product, square])
-            if before is None or before.inputs[0] is None or x.dtype != ir.DataType.FLOAT:
-                return None
-            return before.inputs[0], epsilon, frozenset([before])
+        epsilon = None if root is None or x is None else _mean_of_squares(root.inputs[0], x)
+        if epsilon is None or x is None:
+            continue
+        if cast is None:
+            return x, epsilon
+        before = producer(x, "Cast")
+        if before is None or before.inputs[0] is None or x.dtype != ir.DataType.FLOAT:
+            return None
+        return before.inputs[0], epsilon
     return None
 
 
-def _mean_of_squares(value: ir.Value | None, x: ir.Value) -> tuple[float, ir.Node] | None:
-    """What is added to the mean of x * x, and the node that squares."""
+def _mean_of_squares(value: ir.Value | None, x: ir.Value) -> float | None:
+    """What is added to the mean of x * x."""
     total = producer(value, "Add")
     if total is None:
         return None
@@ -122,7 +122,7 @@ def _mean_of_squares(value: ir.Value | None, x: ir.Value) -> tuple[float, ir.Nod
             continue
         is_square = square.inputs[1] is x if square.op_type == "Mul" else number(square.inputs[1]) == 2.0
         if square.inputs[0] is x and is_square:
-            return epsilon, square
+            return epsilon
     return None
 
 
@@ -152,43 +152,35 @@ def _put_with_sum(node: ir.Node, norm: _Norm, skipped: tuple[ir.Value, ir.Value]
 
 def _put_pattern(node: ir.Node, norm: _Norm) -> None:
     """Writes a norm as the nodes that ONNX Runtime's SimplifiedLayerNormFusion finds."""
-    last = node.outputs[0]
-    graph, x, shape = node.graph, norm.x, norm.x.shape
+    last, x, shape = node.outputs[0], norm.x, norm.x.shape
+    graph = node.graph
     assert graph is not None
     assert shape is not None
     dtype = ir.DataType.FLOAT
     reduced = ir.Shape([*shape[:-1], 1])
-    added: list[ir.Node] = []
 
-    def step(op_type: str, inputs: list[ir.Value], sizes: ir.Shape, what: str, **attributes: int) -> ir.Value:
-        made = ir.node(op_type, inputs, attributes or None, name=f"{node.name}/{what}")
-        value = made.outputs[0]
-        value.name, value.type, value.shape = f"{last.name}/{what}", ir.TensorType(dtype), sizes
+    def place(made: ir.Node, what: str, kind: ir.DataType, sizes: ir.Shape) -> ir.Value:
+        made.name, value = f"{node.name}/{what}", made.outputs[0]
+        value.name, value.type, value.shape = f"{last.name}/{what}", ir.TensorType(kind), sizes
         made.metadata_props.update({key: text for key, text in node.metadata_props.items() if key != "opbridge.node"})
-        added.append(made)
+        graph.insert_before(node, made)
         return value
+
+    def step(op_type: str, inputs: list[ir.Value], sizes: ir.Shape, what: str) -> ir.Value:
+        return place(ir.node(op_type, inputs), what, dtype, sizes)
+
+    def cast(value: ir.Value, to: ir.DataType, what: str) -> ir.Value:
+        return place(ir.node("Cast", [value], {"to": to.value}), what, to, shape)
 
     def constant(found: np.ndarray, what: str) -> ir.Value:
-        made = ir.node("Constant", [], {"value": ir.tensor(found)}, name=f"{node.name}/{what}")
-        value = made.outputs[0]
-        value.name, value.type, value.shape = (
-            f"{last.name}/{what}",
-            ir.TensorType(ir.DataType.from_numpy(found.dtype)),
-            ir.Shape(found.shape),
-        )
-        made.metadata_props.update({key: text for key, text in node.metadata_props.items() if key != "opbridge.node"})
-        added.append(made)
-        return value
+        made = ir.node("Constant", [], {"value": ir.tensor(found)})
+        return place(made, what, ir.DataType.from_numpy(found.dtype), ir.Shape(found.shape))
 
-    wide = x if x.dtype == dtype else step("Cast", [x], shape, "wide", to=dtype.value)
+    wide = x if x.dtype == dtype else cast(x, dtype, "wide")
     square = step("Pow", [wide, constant(np.array(2.0, np.float32), "two")], shape, "square")
     mean = step("ReduceMean", [square, constant(np.array([-1]), "axis")], reduced, "mean")
     total = step("Add", [mean, constant(np.array(norm.epsilon, np.float32), "epsilon")], reduced, "total")
     scaled = step("Div", [wide, step("Sqrt", [total], reduced, "root")], shape, "scaled")
-    if x.dtype != dtype:
-        assert x.dtype is not None
-        scaled = step("Cast", [scaled], shape, "narrow", to=x.dtype.value)
-        scaled.type = x.type
-    for made in added:
-        graph.insert_before(node, made)
+    if x.dtype is not None and x.dtype != dtype:
+        scaled = cast(scaled, x.dtype, "narrow")
     put(ir.node("Mul", [scaled, norm.weight]), [last])
