@@ -121,6 +121,8 @@ def test_the_command_line(tmp_path, capsys):
     assert (folder / "tokenizer.json").read_bytes() == (saved / "tokenizer.json").read_bytes()
     verified = main(["verify", str(folder / "model.onnx"), str(saved), "--task", "text-generation"])
     assert verified == 0
+    profiled = main(["profile", str(folder / "model.onnx"), str(saved), "--task", "text-generation", "--json"])
+    assert profiled == 0 and "GroupQueryAttention" in capsys.readouterr().out
 
 
 @pytest.mark.slow
