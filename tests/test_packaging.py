@@ -22,11 +22,11 @@ DISTRIBUTIONS = {"google": "protobuf", "_tools": "mnn", "tensorrt_rtx_bindings":
 # Imported only for a model that uses it, which has imported it already.
 THE_MODELS_OWN = {"transformers"}
 
-USERS_EXTRAS = ("torch", "coverage", "ray", "models", "openvino", "mnn", "ncnn", "tensorrt-rtx", "triton")
+USERS_EXTRAS = ("torch", "coverage", "ray", "models", "openvino", "mnn", "ncnn", "tensorrt-rtx", "triton", "genai")
 
 # Imported on behalf of opbridge by torch.testing's sample database; imported by name, module by module; a program;
-# libraries of another package.
-INDIRECT = {"expecttest", "diffusers", "kornia", "pnnx", "tensorrt-rtx-cu13-libs"}
+# libraries of another package; what runs the folders that opbridge writes.
+INDIRECT = {"expecttest", "diffusers", "kornia", "onnxruntime-genai", "pnnx", "tensorrt-rtx-cu13-libs"}
 
 
 def imports(tree: ast.Module) -> set[str]:

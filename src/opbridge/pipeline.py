@@ -30,6 +30,7 @@ from opbridge.program import Program, tell_plan
 from opbridge.reports.report import reporting
 from opbridge.request import ExportRequest, export_request
 from opbridge.stages.casting import cast
+from opbridge.stages.genai_files import folder_of, write_beside
 from opbridge.stages.repairing import counted_findings, repair
 from opbridge.stages.running import Stages
 from opbridge.stages.saving import save_verified
@@ -68,6 +69,7 @@ def check(
     architectures: Sequence[str] = (),
     autotune: Mapping[str, int] | None = None,
     report: str | os.PathLike[str] | Report | None = None,
+    fuse: bool | None = None,
 ) -> Plan:
     """Plans the export of a model without writing a file: every operator with its route, and the missing ones with
     their lines.
@@ -126,6 +128,8 @@ def export(
     architectures: Sequence[str] = (),
     autotune: Mapping[str, int] | None = None,
     report: str | os.PathLike[str] | Report | None = None,
+    genai: bool = False,
+    fuse: bool | None = None,
     **legacy: Any,
 ) -> Program:
     """Exports a model to ONNX and verifies the file against PyTorch.
@@ -185,6 +189,12 @@ def export(
             default, the one that was tuned in this process, or the first one that fits.
         report: The path of an HTML report with the graph of the model, its plan and its verification. It is also
             written if operators are missing or the outputs differ, before the error is raised.
+        genai: Whether `f` is a folder for onnxruntime-genai, with task="text-generation": the model as `model.onnx`,
+            `genai_config.json`, and the files of the tokenizer, if the model was loaded from a folder that has them.
+        fuse: Whether groups of nodes that ONNX Runtime has one kernel for become that node, of the domain
+            com.microsoft: RMS normalization with the sum before it, and in a folder for onnxruntime-genai the attention
+            with its cache. A note of the plan names them. By default they do with target="onnxruntime" or "cuda", and
+            with `genai`.
         **legacy: Other keywords of torch.onnx.export; see `opbridge.request.legacy_keywords`.
 
     Returns:
@@ -229,11 +239,14 @@ def export_requested(request: ExportRequest) -> Program:
                 repair(program, captured.target.limits, output.label)
                 is_last = output.precision is None
                 stage.detail(counted_findings(program) if is_last else counted(len(program.repairs), "repair"))
-        save_verified(program, request, stages)
-        if output.precision is not None:
-            cast(program, request, stages)
-        if output.path is not None:
-            program.save_libraries(output.path)
+        with folder_of(output.genai):
+            save_verified(program, request, stages)
+            if output.precision is not None:
+                cast(program, request, stages)
+            if output.path is not None:
+                program.save_libraries(output.path)
+            if output.genai is not None:
+                write_beside(program, output.genai)
     return program
 
 

@@ -236,6 +236,25 @@ def test_the_next_step_depends_on_the_kernels(program):
     assert "with kernels for mylib::foo in onnxruntime.SessionOptions" in text_of(target)
 
 
+def test_the_next_step_of_a_file_with_fused_forms(program):
+    program.plan.rows.pop()
+    node = ir.node("SkipSimplifiedLayerNormalization", [], domain="com.microsoft")
+    program.model = ir.Model(ir.Graph([], [], nodes=[node], opset_imports={"": 21}), ir_version=10)
+    target = screen(terminal=False)
+    export_view.print_export(target, program, "net.py:build")
+    assert "as does ONNX Runtime; another runtime needs a file without fused forms" in text_of(target)
+
+
+def test_the_next_step_of_a_folder_for_genai(program, tmp_path):
+    program.path = tmp_path / "model.onnx"
+    program.files = [program.path, tmp_path / "genai_config.json"]
+    for each in program.files:
+        each.touch()
+    target = screen(terminal=False)
+    export_view.print_export(target, program, "net.py:build")
+    assert f"onnxruntime_genai.Model('{tmp_path}') runs it" in text_of(target)
+
+
 def test_the_next_step_of_a_file_of_bfloat16(program):
     program.plan.rows.pop()
     program.model = net_of("bfloat16")

@@ -31,6 +31,13 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def test_a_folder_for_genai_requires_the_task(folder, capsys):
+    assert main(["export", "net.py:alone", "--genai", "-o", "folder"]) == 2
+    assert "--genai requires --task text-generation" in capsys.readouterr().err
+    assert main(["export", "net.py:alone", "--genai", "--task", "text-generation", "-o", "folder"]) == 2
+    assert "does not know models of type 'gpt2'" in capsys.readouterr().err and not (folder / "folder").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("factory", ["alone", "with_inputs"])
 def test_a_factory(factory, capsys):

@@ -9,6 +9,9 @@ import pytest
 
 from opbridge.precision.formats import BFLOAT16, FLOAT16, Format
 
+_SKIP = "com.microsoft.SkipSimplifiedLayerNormalization"
+_ATTENTION = "com.microsoft.GroupQueryAttention"
+
 
 @pytest.mark.parametrize(
     ("opset", "to", "body", "inputs", "outputs"),
@@ -28,12 +31,16 @@ from opbridge.precision.formats import BFLOAT16, FLOAT16, Format
         (17, BFLOAT16, "y = GlobalAveragePool (x)", [False], [False]),
         (26, FLOAT16, "y = BitCast <to = 6> (x)", [False], [False]),
         (19, FLOAT16, "y = my.Foo (x)", [False], [False]),
+        (19, FLOAT16, f"y, m = {_SKIP} (x, x, r)", [True] * 3, [True, True]),
+        (19, BFLOAT16, f"y, m = {_SKIP} (x, x, r)", [True] * 3, [True, True]),
+        (19, FLOAT16, f"y = {_ATTENTION} (x, x, x, , , i, i)", [True] * 3 + [False] * 4, [True]),
+        (19, BFLOAT16, f"y = {_ATTENTION} (x, x, x, , , i, i)", [False] * 7, [False]),
     ],
 )
 def test_forms(
     ready: Callable[..., Any], opset: int, to: Format, body: str, inputs: list[bool], outputs: list[bool]
 ) -> None:
-    text = f"""<ir_version: 9, opset_import: ["" : {opset}, "my" : 1]>
+    text = f"""<ir_version: 9, opset_import: ["" : {opset}, "my" : 1, "com.microsoft" : 1]>
     g (float[2,4] x, float s, float[2] r, int8[4] i) => (float[a] z) {{ {body}  z = Neg (r) }}"""
     prepared, form = ready(text, FLOAT16)
     node = next(iter(prepared.model.graph))

@@ -74,6 +74,16 @@ def test_a_prompt_single_tokens_and_empty_caches_are_tried():
     assert {batch for batch, _, _ in sizes} >= {1, 2, 3} and {new for _, new, _ in sizes} >= {1, 3, 5}
 
 
+def test_contiguous_texts_have_no_padding_and_go_on_by_one_token():
+    prepared = prepare("text-generation", causal_models.make("llama"), (), None, None, contiguous=True)
+    calls = [prepared.kwargs, *prepared.inputs]
+    assert all(bool(each["attention_mask"].all()) for each in calls)
+    for each in calls:
+        batch, new = each["input_ids"].shape
+        assert 1 in (batch, new) or each["attention_mask"].shape[1] == new
+    assert {each["input_ids"].shape[0] for each in calls} >= {1, 2, 3}
+
+
 def test_a_model_with_recurrent_states_takes_one_token_at_a_time():
     prepared = _prepared(causal_models.make_with_layers("mamba"))
     assert prepared.dynamic_shapes["input_ids"] == {0: "batch"} and "one token at a time" in prepared.notes[0]

@@ -180,6 +180,9 @@ def _worst_rows(verification: Verification) -> Iterator[str]:
 
 def _next_steps(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
     path = program.path
+    if path is not None and any(each.name == "genai_config.json" for each in program.files):
+        yield "next", f"onnxruntime_genai.Model('{path.parent}') runs it", ""
+        return
     needed = [name for name in program.kernels if name != aten.NAME]
     at_hand = [each for each in map(library.find, needed) if each is not None]
     if len(at_hand) < len(needed):
@@ -207,10 +210,12 @@ def _next_steps(program: Program, spec: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _elsewhere(program: Program) -> str:
-    """What other runtimes do with a file of standard operators."""
+    """What other runtimes do with a file of standard operators, or of those of ONNX Runtime."""
     import onnx_ir as ir
 
     graph = program.model.graph
+    if any(node.domain == "com.microsoft" for node in graph.all_nodes()):
+        return "as does ONNX Runtime; another runtime needs a file without fused forms (--no-fuse)"
     ends = (*graph.inputs, *graph.outputs)
     values = (*ends, *(each for node in graph.all_nodes() for each in node.outputs))
     if not any(each.dtype == ir.DataType.BFLOAT16 for each in values):

@@ -23,6 +23,7 @@ from opbridge.cli.options import (
     AutotuneOption,
     CaptureOption,
     DynamicOption,
+    FuseOption,
     GigabytesOption,
     InputsOption,
     IsolatedOption,
@@ -77,6 +78,7 @@ def check(
     arch: ArchOption = None,
     autotune: AutotuneOption = None,
     task: TaskOption = None,
+    fuse: FuseOption = None,
     report: ReportOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
@@ -87,7 +89,8 @@ def check(
         kernels = triton_options(arch, autotune)
         found = keywords_for(opbridge.check, model, opset, allow, only, operator_export_type, target, dynamic)
         limits = given_options(max_captures=max_captures, max_capture_seconds=max_capture_seconds, strict=strict)
-        return {**found, **given_options(capture=capture, provides=provides and items(provides)), **limits, **kernels}
+        options = given_options(capture=capture, provides=provides and items(provides), fuse=fuse)
+        return {**found, **options, **limits, **kernels}
 
     if not isinstance(subject, specs.Subject):
         return part_commands.check_parts(subject, keywords_of, given_options(report=report))
@@ -144,6 +147,15 @@ def export(
             show_default=False,
         ),
     ] = None,
+    genai: Annotated[
+        bool,
+        typer.Option(
+            "--genai",
+            help="Write a folder that onnxruntime-genai runs, with --task text-generation: the model, "
+            "genai_config.json and the tokenizer's files.",
+        ),
+    ] = False,
+    fuse: FuseOption = None,
     report: ReportOption = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Print the captured graph with source lines, and write no file.")
@@ -172,6 +184,8 @@ def export(
             atol=atol,
             task=task,
             precision=precision,
+            genai=genai or None,
+            fuse=fuse,
             report=report,
         )
         return _raw(spec, opset, dynamic, shaping)
@@ -180,6 +194,8 @@ def export(
             "Missing option '--output' / '-o'. Give the file to write, or --raw to print the captured graph "
             "without writing a file."
         )
+    if genai and task is None:
+        raise UsageError("--genai requires --task text-generation, which gives the names of inputs and outputs.")
     screen = Screen()
     drawn = Stages(screen) if screen.is_terminal and not as_json else None
 
@@ -199,6 +215,7 @@ def export(
             strict=strict,
             rtol=rtol,
             atol=atol,
+            fuse=fuse,
             **triton_options(arch, autotune),
         )
         if not isinstance(subject, specs.Subject):
@@ -208,10 +225,13 @@ def export(
                     "--precision is not supported for a set of parts. Leave it out, and cast each file with "
                     "'opbridge cast'."
                 )
+            if genai:
+                raise UsageError("--genai is not supported for a set of parts. Leave it out.")
             options |= {"progress": drawn, **given_options(report=report)}
             return part_commands.export_parts(subject, output, keywords_of, options, spec)
         subject, given = with_inputs(subject, inputs)
-        keywords = {**keywords_of(subject), **given, **options, **given_options(report=report, precision=precision)}
+        options |= given_options(report=report, precision=precision, genai=genai or None)
+        keywords = {**keywords_of(subject), **given, **options}
         program = opbridge.export(subject.model, subject.args, output, **keywords, progress=drawn)
     document = {
         "ok": True,

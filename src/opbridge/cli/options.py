@@ -24,6 +24,7 @@ __all__ = [
     "AtolOption",
     "CaptureOption",
     "DynamicOption",
+    "FuseOption",
     "GigabytesOption",
     "InputsOption",
     "IsolatedOption",
@@ -292,6 +293,16 @@ ProfileOption = Annotated[
         help="For tensorrt-rtx: the sizes of a dynamic dimension that the engine is built for, 'n=1:8:32' or 'n=8'. A "
         "dimension without a name is written as INPUT:AXIS. May be repeated, or given as a list separated by commas.",
         show_default="1:8:64",
+    ),
+]
+
+
+FuseOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--fuse/--no-fuse",
+        help="Write groups of nodes as the one node of com.microsoft that ONNX Runtime has a kernel for.",
+        show_default="with --target onnxruntime or cuda, and with --genai",
     ),
 ]
 

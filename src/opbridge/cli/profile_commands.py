@@ -127,7 +127,7 @@ def profile(
     if limits:
         options["limits"] = opbridge.Limits(**limits)
     if spec is not None:
-        options |= _subject(spec, task)
+        options |= _subject(spec, task, model)
     screen = Screen(stderr=True)
     with screen.status(f"profiling {model}"):
         found = opbridge.profile(model, **options, html=html)
@@ -135,8 +135,8 @@ def profile(
     return Answer(document, lambda screen: print_profile(screen, found, chosen, depth, top, html))
 
 
-def _subject(spec: str, task: str | None) -> dict[str, Any]:
-    """The model of a SPEC and its inputs, as `opbridge.profile` takes them.
+def _subject(spec: str, task: str | None, file: Path) -> dict[str, Any]:
+    """The model of a SPEC and its inputs, as `opbridge.profile` takes them with a file.
 
     Raises:
         UsageError: The factory returns several models.
@@ -149,7 +149,9 @@ def _subject(spec: str, task: str | None) -> dict[str, Any]:
         raise UsageError(f"{spec} returns several models. Give the SPEC of the one that the file was exported from.")
     if task is None:
         return {"model": subject.model, "args": subject.args, "kwargs": subject.keywords.get("kwargs")}
+    from opbridge.fit.fused.fusing import is_contiguous
     from opbridge.tasks import prepare
 
-    prepared = prepare(task, subject.model, subject.args, subject.keywords.get("kwargs"), None)
+    given = subject.keywords.get("kwargs")
+    prepared = prepare(task, subject.model, subject.args, given, None, contiguous=is_contiguous(file))
     return {"model": subject.model, "args": (), "kwargs": prepared.kwargs}

@@ -9,6 +9,7 @@ import onnx_ir as ir
 from onnx_ir.passes import common as passes
 
 from opbridge.fit import kernels_needed, plugins, quantized_weights, weight_layouts, widening
+from opbridge.fit.fused.fusing import Fusing, fuse
 from opbridge.fit.target import Target
 from opbridge.plan.data import Plan
 from opbridge.plan.rows import Problem
@@ -17,7 +18,13 @@ __all__ = ["fit"]
 
 
 def fit(
-    model: ir.Model, plan: Plan, *, target: Target, custom_opsets: Mapping[str, int], complete: bool = True
+    model: ir.Model,
+    plan: Plan,
+    *,
+    target: Target,
+    custom_opsets: Mapping[str, int],
+    fusing: Fusing | None = None,
+    complete: bool = True,
 ) -> tuple[Plan, dict[str, Problem]]:
     """Fits a model to its target, in place.
 
@@ -26,6 +33,7 @@ def fit(
         plan: The plan.
         target: The runtime that is to run it.
         custom_opsets: The versions of domains other than ONNX's own, whose kernels the user provides.
+        fusing: The fused forms that the model may have; None: none.
         complete: Whether every node of the model was built. Of an incomplete model only the kernels are determined.
 
     Returns:
@@ -36,10 +44,11 @@ def fit(
         weight_layouts.store_as_used(model)
         if quantized_weights.arrange(model):
             passes.RemoveUnusedNodesPass()(model)
+        fused = "" if fusing is None else fuse(model, fusing, target.opset)
         widened = widening.widen(model, target)
         problems = {operator: Problem(reason) for operator, reason in widened.problems.items()}
         problems |= plugins.mark(model, target)
-        plan = dataclasses.replace(plan, notes=_with(plan.notes, widening.note(widened, target)))
+        plan = dataclasses.replace(plan, notes=_with(_with(plan.notes, fused), widening.note(widened, target)))
     return plan, problems
 
 

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from opbridge.conversion import schemas
 from opbridge.precision.formats import Format
-from opbridge.precision.types import Floats
+from opbridge.precision.types import FUSED_FORMS, Floats
 from opbridge.runtimes.onnxruntime import cpu_kernels
 
 __all__ = ["CONTROL_FLOW", "Form", "form_of", "has_kernel", "is_function"]
@@ -65,7 +65,9 @@ class Form:
 
 
 def form_of(node: ir.Node, opset: int, to: Format, floats: Floats) -> Form:
-    """What of a node is of 16 bits when it is cast: nothing of an operator that is not ONNX's own.
+    """What of a node is of 16 bits when it is cast.
+
+    Nothing is of an operator that is neither ONNX's own nor a fused form of ONNX Runtime.
 
     Args:
         node: The node.
@@ -80,6 +82,8 @@ def form_of(node: ir.Node, opset: int, to: Format, floats: Floats) -> Form:
     values = [each for each in (*node.inputs, *node.outputs) if each is not None]
     if not any(each in floats for each in values):
         return nothing()
+    if to.name in FUSED_FORMS.get((node.domain, node.op_type), ()):
+        return Form(tuple(each in floats for each in node.inputs), tuple(each in floats for each in node.outputs))
     if node.domain not in ("", "ai.onnx"):
         return nothing(f"The types that operators of the domain '{node.domain}' take are not known.")
     if node.op_type in CONTROL_FLOW:

@@ -11,7 +11,14 @@ import onnx_ir as ir
 from opbridge.conversion import schemas
 from opbridge.conversion.types import Types
 
-__all__ = ["Floats", "bodies", "graphs"]
+__all__ = ["FUSED_FORMS", "Floats", "bodies", "graphs"]
+
+FUSED_FORMS = {
+    ("com.microsoft", "GroupQueryAttention"): ("float16",),
+    ("com.microsoft", "SkipSimplifiedLayerNormalization"): ("float16", "bfloat16"),
+}
+"""ONNX Runtime's fused forms that opbridge writes, with the types that the CPU has kernels for. All of their values
+have the type of the first input, but for lengths, which are integers; sums are computed in float32."""
 
 
 def bodies(node: ir.Node) -> Iterator[ir.Graph]:
@@ -85,6 +92,9 @@ class Floats:
         for node in graph:
             for body in bodies(node):
                 self.fill(body)
+            if (node.domain, node.op_type) in FUSED_FORMS and node.inputs[0] is not None:
+                for value in node.outputs:
+                    self._dtypes[value] = self.dtype(value) or self.dtype(node.inputs[0])
             if node.domain not in ("", "ai.onnx"):
                 continue
             schema = schemas.form(node.op_type, self._opset)

@@ -17,6 +17,7 @@ from opbridge.base.routes import ALLOWED_BY_DEFAULT
 from opbridge.capture.config import CaptureConfig
 from opbridge.capture.resolved_call import resolved_call
 from opbridge.errors import UsageError
+from opbridge.fit.fused.fusing import find_fusing
 from opbridge.fit.target import find_target
 from opbridge.kernels.triton.launches import launch_settings
 from opbridge.model_support import caches
@@ -27,7 +28,7 @@ from opbridge.request.output_config import output_config
 from opbridge.request.traceable import refuse_untraceable
 from opbridge.request.verification_config import VerificationConfig
 from opbridge.symbolics.registered import PYTHON_OPERATOR, with_registered
-from opbridge.tasks import prepare, suggestion
+from opbridge.tasks import genai_folder, prepare, suggestion
 from opbridge.translate.graph_names import GraphNames
 from opbridge.translations import unknown_operators
 from opbridge.translations.catalogue import default_registry
@@ -72,6 +73,8 @@ def export_request(
     architectures: Sequence[str] = (),
     autotune: Mapping[str, int] | None = None,
     report: str | os.PathLike[str] | Report | None = None,
+    genai: bool = False,
+    fuse: bool | None = None,
     legacy: Mapping[str, Any] | None = None,
 ) -> ExportRequest:
     """The request of an export. The arguments are those of `opbridge.export`, which describes them.
@@ -91,20 +94,26 @@ def export_request(
         _refuse_without_verification(inputs=inputs, rtol=rtol, atol=atol)
     if dynamic_axes and dynamic_shapes is not None:
         raise UsageError("dynamic_axes and dynamic_shapes are mutually exclusive. Leave one of them out.")
+    folder = None
+    if genai:
+        names_given = {"input_names": input_names, "output_names": output_names}
+        folder = genai_folder(model, f, task=task, target=target, precision=precision, **names_given)
+    fusing = find_fusing(fuse, target, precision, None if folder is None else folder.longest)
     args, kwargs = legacy_keywords.split_inputs(model, args, kwargs)
     notes: tuple[str, ...] = ()
     if task is not None:
-        prepared = prepare(task, model, args, kwargs, dynamic_axes or dynamic_shapes)
+        contiguous = fusing is not None and fusing.contiguous is not None
+        prepared = prepare(task, model, args, kwargs, dynamic_axes or dynamic_shapes, contiguous=contiguous)
         args, kwargs, dynamic_shapes, notes = (), prepared.kwargs, prepared.dynamic_shapes, prepared.notes
         if inputs is None and verify:
             inputs, notes = prepared.inputs, notes + prepared.covered
     permitted = permitted_routes(operator_export_type, allow, routes)
     fitted = find_target(target, opset_version, provides)
-    output = output_config(f, external_data, precision)
+    output = output_config(f, external_data, precision, folder)
     unknown_operators.refuse(custom_translation_table)
     registry = with_registered(default_registry()).with_user_table(custom_translation_table)
     names, opsets = GraphNames(input_names, output_names), dict(custom_opsets or {})
-    building = BuildConfig(registry, fitted, opset_version, permitted, names, opsets)
+    building = BuildConfig(registry, fitted, opset_version, permitted, names, opsets, fusing)
     found = registry.find(PYTHON_OPERATOR, fitted.opset)
     handler = None if found is None else found.function
     capturing = CaptureConfig(capture, max_captures, max_capture_seconds, strict, fitted.opset, handler)
@@ -115,6 +124,8 @@ def export_request(
         refuse_untraceable(call, opset_version)
     if task is None:
         notes = suggestion(call)
+    if folder is not None:
+        notes += folder.notes
     listeners = Listeners(progress, report)
     return ExportRequest(call, capturing, building, verification, output, kernels, listeners, notes)
 

@@ -10,6 +10,7 @@ from opbridge.base.progress import Progress
 from opbridge.capture.config import CaptureConfig
 from opbridge.capture.model_module import name_of
 from opbridge.capture.resolved_call import ResolvedCall
+from opbridge.fit.fused.fusing import Fusing
 from opbridge.fit.target import Target
 from opbridge.kernels.triton.launches import Settings
 from opbridge.plan.permitted_routes import PermittedRoutes
@@ -37,6 +38,7 @@ class BuildConfig:
         routes: The routes that operators may take.
         names: Names for the graph's inputs and outputs.
         custom_opsets: The versions of domains other than ONNX's own.
+        fusing: The fused forms that the model may have; None: none.
     """
 
     registry: Registry
@@ -45,6 +47,7 @@ class BuildConfig:
     routes: PermittedRoutes = field(default_factory=PermittedRoutes)
     names: GraphNames = field(default_factory=GraphNames)
     custom_opsets: Mapping[str, int] = field(default_factory=dict)
+    fusing: Fusing | None = None
 
 
 @dataclass(frozen=True)

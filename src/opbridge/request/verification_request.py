@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opbridge.errors import UsageError
+from opbridge.fit.fused import fusing
 from opbridge.request.verification_config import VerificationConfig
 from opbridge.runtimes.known import BUILDERS, ONNXRUNTIME
 from opbridge.tasks import prepare
@@ -87,7 +88,8 @@ def verification_request(
                 "task= is not supported for a Program, which has its own inputs. Leave it out, or verify the saved "
                 "file."
             )
-        prepared = prepare(task, model, () if args is None else args, kwargs, dynamic_shapes)
+        contiguous = fusing.is_contiguous(path_or_program)
+        prepared = prepare(task, model, () if args is None else args, kwargs, dynamic_shapes, contiguous=contiguous)
         args, kwargs, dynamic_shapes = (), prepared.kwargs, prepared.dynamic_shapes
         inputs = prepared.inputs if inputs is None else inputs
     is_in_several = not isinstance(runtime, str)

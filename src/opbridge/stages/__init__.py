@@ -11,4 +11,5 @@ May import: program, and what it stands on; the pipeline calls these in their or
 | repairing | repairs for the target, and what stays |
 | saving | the file, and its comparison with PyTorch |
 | casting | the cast to float16 or bfloat16 |
+| genai_files | what a folder for onnxruntime-genai holds beside the model |
 """

@@ -5,7 +5,8 @@ Out: Prepared: the inputs and options of its export.
 May import: capture, base, errors.
 """
 
+from opbridge.tasks.genai import GenaiFolder, genai_folder
 from opbridge.tasks.prepared import TASKS, Prepared, prepare
 from opbridge.tasks.suggested import suggestion
 
-__all__ = ["TASKS", "Prepared", "prepare", "suggestion"]
+__all__ = ["TASKS", "GenaiFolder", "Prepared", "genai_folder", "prepare", "suggestion"]

@@ -34,7 +34,15 @@ class Prepared:
 TASKS: dict[str, Callable[..., tuple[Any, ...]]] = {"text-generation": text_generation.inputs_of}
 
 
-def prepare(task: str, model: Any, args: Any, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any) -> Prepared:
+def prepare(
+    task: str,
+    model: Any,
+    args: Any,
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+    *,
+    contiguous: bool = False,
+) -> Prepared:
     """The inputs and options of an export for a task.
 
     Args:
@@ -43,6 +51,7 @@ def prepare(task: str, model: Any, args: Any, kwargs: Mapping[str, Any] | None, 
         args: The user's own example inputs: at most the tokens.
         kwargs: The user's own keyword inputs, which come beside those of the task.
         dynamic_shapes: What the user says of them; the task says it, so None.
+        contiguous: Whether the file takes texts without padding only, of which several are continued by one token each.
 
     Raises:
         UsageError: There is no such task, or the model, the inputs or the shapes do not fit it.
@@ -54,4 +63,4 @@ def prepare(task: str, model: Any, args: Any, kwargs: Mapping[str, Any] | None, 
             f"task={task!r} makes the batch, the sequence and the length of the cache dynamic. Leave "
             "dynamic_shapes out, or leave the task out and give example inputs."
         )
-    return Prepared(*TASKS[task](model, args, kwargs))
+    return Prepared(*TASKS[task](model, args, kwargs, contiguous=contiguous))

@@ -9,6 +9,8 @@
    token after the others.
 5. The file is verified on a prompt, on single tokens after it, with an empty cache and one of one token, with several
    new tokens, and with padding.
+6. A file with fused attention takes contiguous texts: without padding, and several texts are continued by one token
+   each. Its example and the inputs that it is verified with are of that kind.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _COVERED = (
 
 
 def inputs_of(
-    model: Any, args: Any, kwargs: Mapping[str, Any] | None
+    model: Any, args: Any, kwargs: Mapping[str, Any] | None, *, contiguous: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]], tuple[str, ...], tuple[str, ...]]:
     """The inputs of a causal model, their dynamic shapes, the inputs for the verification, notes, and what a
     verification covers.
@@ -43,6 +45,7 @@ def inputs_of(
         model: A model of transformers.
         args: Nothing, or tokens to start from in the place of random ones: int64 [batch, length].
         kwargs: Further inputs, which stay as they are; `input_ids` are such tokens.
+        contiguous: Whether the file takes contiguous texts only.
 
     Raises:
         UsageError: The model is none of transformers' causal models, or cannot go on from a cache as it is here.
@@ -58,7 +61,7 @@ def inputs_of(
             f"forward() of {type(model).__name__} has no cache argument (cache, past_key_values), which text "
             "generation requires. Export the model with example inputs and without a task."
         )
-    return _Inputs(model, name, _tokens(model, args, kwargs), kwargs).all()
+    return _Inputs(model, name, _tokens(model, args, kwargs), kwargs).all(contiguous)
 
 
 def _tokens(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> torch.Tensor:
@@ -122,11 +125,11 @@ class _Inputs:
         self._steps = any(part.role in ("conv", "recurrent") for part in found)
 
     def all(
-        self,
+        self, contiguous: bool
     ) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]], tuple[str, ...], tuple[str, ...]]:
         """The example, its dynamic shapes, the inputs for the verification, notes, and what a verification covers."""
         self._check_model()
-        example = self._call(2, 1 if self._steps else _NEW, _PAST)
+        example = self._call(1 if contiguous else 2, 1 if self._steps else _NEW, _PAST)
         notes: tuple[str, ...] = ()
         sizes = [(1, 1, _PAST), (3, 1, 0), (2, 1, 1), (1, 1, 1)]
         if self._steps:
@@ -135,9 +138,11 @@ class _Inputs:
                 "the prompt",
             )
         else:
-            sizes += [(1, _PAST + 1, 0), (2, _NEW, _PAST + 2)]
+            sizes += [(1, _PAST + 1, 0), (1 if contiguous else 2, _NEW, _PAST + 2)]
+        if contiguous:
+            sizes += [(2, _PAST + 2, 0), (2, 1, _PAST + 5)]
         others = [self._call(*each) for each in sizes]
-        if self._takes_mask:
+        if self._takes_mask and not contiguous:
             others.append(self._call(2, 1, _PAST, padding=2))
         return example, self._shapes(), others, notes, (_COVERED,)
 

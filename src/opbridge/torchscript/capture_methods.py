@@ -119,7 +119,7 @@ class _ExportedModel:
 
     def _build(self, plan: Plan) -> tuple[ir.Model, Plan]:
         opsets = self.building.custom_opsets
-        fitted = functools.partial(fit, target=self.target, custom_opsets=opsets)
+        fitted = functools.partial(fit, target=self.target, custom_opsets=opsets, fusing=self.building.fusing)
         return translate_with_reroutes(self.capture, plan, fitted, self.building.names, opsets)
 
 
@@ -143,7 +143,10 @@ class _TracedModel:
 
     def build(self, plan: Plan) -> tuple[ir.Model, Plan]:
         # The nodes of a trace have no alternative route, so that there is no reroute.
-        plan, problems = fit(self.traced.model, plan, target=self.target, custom_opsets=self.building.custom_opsets)
+        building = self.building
+        plan, problems = fit(
+            self.traced.model, plan, target=self.target, custom_opsets=building.custom_opsets, fusing=building.fusing
+        )
         return self.traced.model, with_problems(plan, problems)
 
 

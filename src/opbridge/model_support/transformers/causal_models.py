@@ -24,6 +24,7 @@ __all__ = [
     "load",
     "new_cache",
     "parameters",
+    "text_config",
     "vocabulary_size",
 ]
 
@@ -66,7 +67,7 @@ def cache_parameter(model: Any) -> str | None:
 
 def vocabulary_size(model: Any) -> int:
     """The number of tokens that the model knows."""
-    return int(_config(model).vocab_size)
+    return int(text_config(model).vocab_size)
 
 
 def new_cache(model: Any) -> Any:
@@ -74,7 +75,7 @@ def new_cache(model: Any) -> Any:
     from transformers import DynamicCache
 
     takes_config = "config" in inspect.signature(DynamicCache).parameters
-    cache = DynamicCache(config=_config(model)) if takes_config else DynamicCache()
+    cache = DynamicCache(config=text_config(model)) if takes_config else DynamicCache()
     growing = sliding_kinds()
     for number, layer in enumerate(getattr(cache, "layers", ())):
         if type(layer) in growing:
@@ -133,5 +134,6 @@ def emptied(cache: Any) -> Any:
     return caches.with_tensors(cache, kept)
 
 
-def _config(model: Any) -> Any:
+def text_config(model: Any) -> Any:
+    """The configuration of the decoder, where a model has several."""
     return model.config.get_text_config(decoder=True)
