@@ -34,6 +34,7 @@ from opbridge.fit.fused.rotary import Rotary, Tables, rotary
 __all__ = ["Contiguous", "fuse_attention"]
 
 _HEADS_BY_TOKENS = [0, 2, 1, 3]
+_OLDEST_OPSET = 15
 
 
 @dataclass(frozen=True)
@@ -84,13 +85,15 @@ def fuse_attention(
 
     Args:
         model: The model. The nodes that are fused stay, unread.
-        opset: Its opset.
+        opset: Its opset; before 15, Shape gives all sizes, and nothing is fused.
         contiguous: What is stated of its texts; None: nothing.
         types: The types that the target has kernels for.
 
     Returns:
         How many nodes of each form were put, "GroupQueryAttention" and "GroupQueryAttention with rotation".
     """
+    if opset < _OLDEST_OPSET:
+        return Counter()
     fusing = _Fusing(model.graph, opset, contiguous, types)
     for node in list(model.graph):
         if node.op_type == "Softmax" and node.domain == "":

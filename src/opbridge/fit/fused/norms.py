@@ -27,6 +27,7 @@ from opbridge.fit.fused.patterns import axes_of, is_same_shape, number, producer
 __all__ = ["fuse_norms"]
 
 _STANDARD_FROM = 23
+_AXES_ARE_INPUTS_FROM = 18
 _TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 
 
@@ -63,7 +64,7 @@ def fuse_norms(graph: ir.Graph, opset: int) -> Counter[str]:
             put(ir.node("RMSNormalization", [norm.x, norm.weight], attributes), [node.outputs[0]])
             made["RMSNormalization"] += 1
         else:
-            _put_pattern(node, norm)
+            _put_pattern(node, norm, opset)
             made["SimplifiedLayerNormalization when it is loaded"] += 1
     return made
 
@@ -150,7 +151,7 @@ def _put_with_sum(node: ir.Node, norm: _Norm, skipped: tuple[ir.Value, ir.Value]
         unread.name = ""
 
 
-def _put_pattern(node: ir.Node, norm: _Norm) -> None:
+def _put_pattern(node: ir.Node, norm: _Norm, opset: int) -> None:
     """Writes a norm as the nodes that ONNX Runtime's SimplifiedLayerNormFusion finds."""
     last, x, shape = node.outputs[0], norm.x, norm.x.shape
     graph = node.graph
@@ -178,7 +179,10 @@ def _put_pattern(node: ir.Node, norm: _Norm) -> None:
 
     wide = x if x.dtype == dtype else cast(x, dtype, "wide")
     square = step("Pow", [wide, constant(np.array(2.0, np.float32), "two")], shape, "square")
-    mean = step("ReduceMean", [square, constant(np.array([-1]), "axis")], reduced, "mean")
+    if opset >= _AXES_ARE_INPUTS_FROM:
+        mean = step("ReduceMean", [square, constant(np.array([-1]), "axis")], reduced, "mean")
+    else:
+        mean = place(ir.node("ReduceMean", [square], {"axes": [-1]}), "mean", dtype, reduced)
     total = step("Add", [mean, constant(np.array(norm.epsilon, np.float32), "epsilon")], reduced, "total")
     scaled = step("Div", [wide, step("Sqrt", [total], reduced, "root")], shape, "scaled")
     if x.dtype is not None and x.dtype != dtype:
