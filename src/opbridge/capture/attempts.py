@@ -13,7 +13,7 @@ from opbridge.capture import fixed_sizes, other_sides
 from opbridge.capture.advice import advise_branch, advise_shapes, is_data_dependent, reason, with_line
 from opbridge.capture.all_sizes import of_all_sizes, with_all_sizes, with_fillings
 from opbridge.capture.comparing_captures import differs_on_example, is_model, written_out
-from opbridge.capture.control_flow import PathsRefused, capture_paths
+from opbridge.capture.control_flow import OF_EMPTY_LIST, PathsRefused, capture_paths, is_of_empty_list
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.failed_attempts import dimensions, explained
 from opbridge.capture.one_attempt import Attempt, Captured, SizesContradicted
@@ -156,8 +156,9 @@ def _deciding(attempt: Attempt) -> Captured:
     """The capture of all paths that data make a model take, where it needs that with loops over sizes as decisions."""
     try:
         return capture_paths(attempt)
-    except SizesContradicted as error:
-        if attempt.looping or not is_by_loop(error):
+    except (SizesContradicted, *OF_EMPTY_LIST) as error:
+        is_of_loop = is_by_loop(error) if isinstance(error, SizesContradicted) else is_of_empty_list(error)
+        if attempt.looping or not attempt.shapes.axes or not is_of_loop:
             raise
     notes = attempt.notes
     attempt.start_again("direct")

@@ -283,7 +283,7 @@ class Attempt:
             of_operators = contradictions(asked, leaves, self.shapes.axes, 1 if self.general else 2)
             raise SizesContradicted(
                 contradicted,
-                unrolls=fixed_sizes.unrolls_a_loop(graph),
+                unrolls=fixed_sizes.unrolls_a_loop(graph) or fixed_sizes.splits_by_a_size(graph),
                 of_operators=frozenset(text for text, _ in of_operators),
             )
 

@@ -18,6 +18,7 @@ Where two paths that seemed to merge do not do the same, the model is captured w
 from __future__ import annotations
 
 from opbridge.capture.control_flow.capturing_paths import capture_paths
+from opbridge.capture.control_flow.path_explorer import OF_EMPTY_LIST, is_of_empty_list
 from opbridge.capture.control_flow.path_tree import PathsRefused
 
-__all__ = ["PathsRefused", "capture_paths"]
+__all__ = ["OF_EMPTY_LIST", "PathsRefused", "capture_paths", "is_of_empty_list"]
