@@ -320,7 +320,7 @@ def as_symbolic(values: Any) -> Any:
 def summed(*pieces: Any) -> Any:
     """`[*piece, *piece]`: a list of what sequences hold, of which some may have a symbolic length."""
     given = [elements_of_generator(each) if isinstance(each, types.GeneratorType) else each for each in pieces]
-    given = [as_symbolic(each) if type(each) is list else each for each in given]
+    given = [as_symbolic(each) if type(each) is list and form_of(each) is not None else each for each in given]
     if any(sequence_of(each) is not None for each in given):
         return chained(*given)
     return [element for each in given for element in each]
