@@ -333,7 +333,7 @@ def unzipped(values: Any) -> Any:
     form = form_of(values) if is_list(values) else sequence_of(values)
     if isinstance(form, Zipped) and form.first is None:
         return iter(form.sequences)
-    return zip(*values)  # noqa: B905
+    return _zip(*values)
 
 
 def _any(values: Any) -> bool:
