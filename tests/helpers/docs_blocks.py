@@ -17,6 +17,7 @@ import contextlib
 import difflib
 import doctest
 import io
+import linecache
 import os
 import re
 import shlex
@@ -74,7 +75,11 @@ def _write_sources(page: Path) -> None:
 
 def _run(page: Path, line: int, block: Block, space: dict) -> None:
     if block.kind == "python":
-        # With the lines above it left empty, an error names the page's own line.
+        # With the lines above it left empty, an error names the page's own line. Who asks for the source of a function
+        # gets what has run.
+        above = linecache.cache.get(str(page), (0, None, [], ""))[2]
+        lines = [*above, *["\n"] * (line - 1 - len(above)), *block.code.splitlines(keepends=True)]
+        linecache.cache[str(page)] = len(lines), None, lines, str(page)
         exec(compile("\n" * (line - 1) + block.code, str(page), "exec"), space)
         return
     from opbridge.cli import main as opbridge

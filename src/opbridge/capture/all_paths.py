@@ -15,7 +15,6 @@ from opbridge.capture.control_flow.cfg import ControlFlowGraph
 from opbridge.capture.control_flow.lowering import CFGLowering
 from opbridge.capture.control_flow.path_explorer import explore
 from opbridge.capture.control_flow.path_tree import PathsRefused, PathTree, Unjoined
-from opbridge.capture.control_flow.uses_of_lists import advice_on_lists
 from opbridge.capture.one_capture import capture_once
 from opbridge.capture.session import CaptureSession
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
@@ -192,12 +191,10 @@ def _by_iterations(paths: PathTree, error: Unjoined) -> PathsRefused:
     """Says that what a model computes depends on the number of iterations of a loop."""
     points = (point for point in paths.points.values() if point.asks)
     lines = ", ".join(sorted({str(point.sources[0]) for point in points if point.sources}))
-    lists = advice_on_lists([*paths.learned.growth, *paths.learned.varying])
     return PathsRefused(
         "The model cannot be captured: its computation depends on the number of iterations of the loop at "
         f"{lines}: {error}. Make every iteration compute the same, with only tensors changing between "
-        "iterations, and use tensors after the loop, or a list through torch.stack or "
-        f"torch.cat.{f' {lists}' if lists else ''}"
+        "iterations, and use tensors after the loop, or lists to which each iteration appends elements of one kind."
     )
 
 

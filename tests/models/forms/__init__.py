@@ -17,6 +17,7 @@
 | attentions | torch.nn's attention and transformer modules |
 | codebooks | vector quantisation |
 | containers | containers, and classes of the user's own among inputs and outputs |
+| data_sizes | layers over tensors whose sizes data decide |
 | distributed | torch.distributions, and random augmentations |
 | factorisations | linear algebra |
 | fourier | Fourier transforms and complex numbers |
@@ -26,6 +27,7 @@
 | loops | loops and branches whose bodies need ranks |
 | nested | nested tensors that end padded |
 | recurrences | state space models, linear attention, cells |
+| parts | lists of as many tensors as data decide |
 | sparse | sparse weights |
 | written | results that are written: `out=`, slices and masks |
 """
@@ -37,6 +39,7 @@ from models.forms import (
     codebooks,
     containers,
     custom,
+    data_sizes,
     distributed,
     factorisations,
     fourier,
@@ -50,6 +53,7 @@ from models.forms import (
     loops,
     modes,
     nested,
+    parts,
     recurrences,
     scripts,
     sizes,
@@ -68,6 +72,7 @@ __all__ = [
     "codebooks",
     "containers",
     "custom",
+    "data_sizes",
     "distributed",
     "factorisations",
     "fourier",
@@ -81,6 +86,7 @@ __all__ = [
     "loops",
     "modes",
     "nested",
+    "parts",
     "recurrences",
     "scripts",
     "sizes",

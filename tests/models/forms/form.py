@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["EXAMPLE", "FORMS", "OTHERS", "Form", "Input", "floats", "form", "integers"]
+__all__ = ["EXAMPLE", "FORMS", "OTHERS", "Form", "Input", "floats", "form", "integers", "lengths"]
 
 EXAMPLE = {"batch": 3, "length": 5}
 OTHERS = ({"batch": 1, "length": 4}, {"batch": 2, "length": 7}, {"batch": 6, "length": 3})
@@ -23,15 +23,21 @@ class Input:
         shape: Its sizes; a name is a size that may vary.
         below: Integers from 0 up to this number, exclusive; None: normally distributed floats.
         dtype: The dtype of floats.
+        total: Integers that add up to this size.
     """
 
     shape: tuple[int | str, ...]
     below: int | None = None
     dtype: torch.dtype = torch.float32
+    total: str | None = None
 
     def draw(self, sizes: Mapping[str, int]) -> torch.Tensor:
         """A tensor with these sizes."""
         shape = [sizes[size] if isinstance(size, str) else size for size in self.shape]
+        if self.total is not None:
+            ends = torch.randint(sizes[self.total] + 1, shape).sort().values
+            ends[-1:] = sizes[self.total]
+            return ends.diff(prepend=torch.zeros(1, dtype=torch.int64))
         return torch.randn(shape).to(self.dtype) if self.below is None else torch.randint(self.below, shape)
 
     def dynamic_dims(self) -> dict[int, str]:
@@ -49,6 +55,11 @@ def integers(below: int, *shape: int | str) -> Input:
     return Input(shape, below)
 
 
+def lengths(count: str, total: str) -> Input:
+    """Lengths of parts, some of which may be empty, that add up to a size."""
+    return Input((count,), total=total)
+
+
 @dataclass(frozen=True)
 class Form:
     """A small model and what it is called with.
@@ -61,6 +72,7 @@ class Form:
         kwargs: The keyword inputs, likewise.
         example: The example's sizes, by name.
         others: Other sizes, by name.
+        multiples: What a size is a multiple of, by the name of the size.
         rtol: The relative tolerance.
         atol: The absolute tolerance.
         export: Further arguments of `opbridge.export`.
@@ -75,6 +87,7 @@ class Form:
     kwargs: dict[str, Any] = field(default_factory=dict)
     example: Mapping[str, int] = field(default_factory=lambda: EXAMPLE)
     others: tuple[Mapping[str, int], ...] = OTHERS
+    multiples: Mapping[str, int] = field(default_factory=dict)
     rtol: float = 1e-4
     atol: float = 1e-5
     export: dict[str, Any] = field(default_factory=dict)
@@ -110,7 +123,11 @@ class Form:
             given = dict(zip(names, self.args, strict=False)) | self.kwargs
         else:
             given = inspect.signature(forward).bind(*self.args, **self.kwargs).arguments
-        return _as_given(_map(lambda leaf: leaf.dynamic_dims(), dict(given), constant=lambda leaf: None))
+        return _as_given(_map(self._dynamic_dims, dict(given), constant=lambda leaf: None))
+
+    def _dynamic_dims(self, leaf: Input) -> dict[int, Any]:
+        multiples = {name: factor * torch.export.Dim(f"_{name}") for name, factor in self.multiples.items()}
+        return {dim: multiples.get(name, name) for dim, name in leaf.dynamic_dims().items()}
 
     def at_other_sizes(self) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
         """Fresh inputs of other sizes, among them a batch of 1."""

@@ -366,7 +366,7 @@ def noting_zeros(env: Any) -> Iterator[None]:
 
 def _is_asked_by_model() -> bool:
     frame = sys._getframe(2)
-    if frame.f_code.co_name == "__bool__" and frame.f_back is not None:
+    while frame.f_code.co_name == "__bool__" and frame.f_back is not None:
         frame = frame.f_back
     return str(frame.f_globals.get("__name__")).partition(".")[0] not in ("torch", "opbridge")
 

@@ -271,7 +271,10 @@ def _expression(number: Any) -> Any:
 
 
 def _is_never_negative(env: Any, number: Any) -> bool:
-    return bool(env.bound_sympy(number).lower >= 0)
+    try:
+        return bool(env.bound_sympy(number).lower >= 0)
+    except TypeError:  # of a quotient by a fraction, whose limits sympy does not compare, no range is known
+        return False
 
 
 def _with_remainders(number: Any) -> Any:

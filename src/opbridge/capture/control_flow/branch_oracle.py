@@ -236,5 +236,8 @@ class BranchOracle:
 
     def _elements(self, held: Sequence[Any]) -> Sequence[Any]:
         """The elements of a list or tuple, without those that the iterations of a loop have appended."""
+        become = self.loops.forms.get(id(held))
+        if become is not None and become[0] is held:
+            return [become[1]]
         growing = self.loops.growing(held)
         return held if growing is None else growing.elements()

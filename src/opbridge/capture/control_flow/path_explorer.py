@@ -19,7 +19,7 @@ from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.tracer.refused_sizes import is_of_sizes
 from opbridge.graph.captured_graph import CapturedGraph
 
-__all__ = ["explore"]
+__all__ = ["OF_EMPTY_LIST", "explore", "is_of_empty_list"]
 
 _OF_NONE = "NoneType"
 
@@ -55,7 +55,7 @@ def explore(
                 "values are cheap to compute, or raise the limits with max_captures= and max_capture_seconds= "
                 "(--max-captures, --max-capture-seconds)."
             )
-        learned = _learned(paths)
+        learned, differing = _learned(paths), dict(paths.learned.differing)
         known = {place for place, count in paths.learned.growth.items() if count}
         given = BranchOracle(module, functools.partial(paths.chosen, answers), of_sizes=of_sizes, learned=paths.learned)
         try:
@@ -81,7 +81,7 @@ def explore(
         else:
             check_loop_carry(given.events)
         limits.count()
-        if _learned(paths) != learned:
+        if _learned(paths) != learned or (paths.paths and paths.learned.differing != differing):
             paths.forget()
             answers, first = (), None
             continue
@@ -117,10 +117,17 @@ def _lacks_iterations(error: Exception, answers: BranchOracle) -> bool:
         return True
     if not has_none and not any(event.may_iteration for event in answers.events):
         return False
+    return isinstance(error, UnboundLocalError) or is_of_empty_list(error)
+
+
+OF_EMPTY_LIST = (RuntimeError, IndexError, ValueError, AssertionError)
+"""What is raised for an empty list: some releases of torch assert that there is a tensor to stack."""
+
+
+def is_of_empty_list(error: Exception) -> bool:
+    """Whether an error says that a list is empty."""
     is_of_none = any(text in str(error) for text in ("non-empty", "list index", "at least one tensor"))
-    # Some releases of torch assert that there is a tensor to stack.
-    kinds = (RuntimeError, IndexError, ValueError, AssertionError)
-    return isinstance(error, UnboundLocalError) or (isinstance(error, kinds) and is_of_none)
+    return isinstance(error, OF_EMPTY_LIST) and is_of_none
 
 
 _OF_LAYERS = frozenset({"torch.nn.functional", "torch.nn.modules.batchnorm", "torch.nn.modules.instancenorm"})

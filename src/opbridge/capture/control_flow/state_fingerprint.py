@@ -12,6 +12,7 @@ import torch
 
 from opbridge.base.torch_private import torch_sizes
 from opbridge.base.torch_private.torch_decisions import attributes_of, symbols_of
+from opbridge.capture.tracer.symbolic_list import is_list
 
 __all__ = ["StateFingerprint", "identities_of", "layouts_of"]
 
@@ -141,7 +142,8 @@ class StateFingerprint:
             elements = tuple((self.of(key, depth), self.of(item, depth)) for key, item in items)
             attributes = {name: held for name, held in attributes.items() if not any(held is item for _, item in items)}
         elif isinstance(value, (list, tuple, deque)):
-            elements = self._all(self._elements(value) if type(value) in (list, tuple) else value, depth)
+            is_plain = is_list(value) or type(value) is tuple
+            elements = self._all(self._elements(value) if is_plain else value, depth)
         elif isinstance(value, (set, frozenset)):
             if all(isinstance(each, _SIMPLE) for each in value):
                 elements = frozenset(self.of(each) for each in value)

@@ -237,7 +237,10 @@ class _Sides:
 
     def _breaking(self, condition: SizeCondition, region: Conditions, base: dict[str, int]) -> Iterator[dict[str, int]]:
         others = [each for each in region if each is not condition]
-        return breaking(condition, base, others, self._ranges, self._axes.keys())
+        yield from breaking(condition, base, others, self._ranges, self._axes.keys())
+        if any(condition.expression == f"{symbol} >= 1" for symbol in self._zeros):
+            # Where no part is left, no element may be either: sizes that are 0 together.
+            yield {symbol: base[symbol] if axis.low else 0 for symbol, axis in self._axes.items()}
 
     def _resized(self, sizes: dict[str, int]) -> tuple[Shapes, list[Any]] | None:
         """The shapes and the inputs of some sizes; None where there are too many elements."""

@@ -7,7 +7,7 @@ import dataclasses
 from opbridge.base.torch_private import torch_failures
 from opbridge.capture.all_paths import NoBranches, capture_paths
 from opbridge.capture.captured import Captured, Outcome, SizesContradicted
-from opbridge.capture.control_flow import PathsRefused
+from opbridge.capture.control_flow import OF_EMPTY_LIST, PathsRefused, is_of_empty_list
 from opbridge.capture.retries import is_by_loop
 from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy
 from opbridge.errors import CaptureError, UsageError
@@ -54,8 +54,9 @@ def _deciding(progress: Progress, *, of_sizes: bool) -> Captured:
     """The capture of all paths, with loops over sizes as branches where it needs that."""
     try:
         return capture_paths(progress.session, progress.first, of_sizes=of_sizes, must_branch=of_sizes)
-    except SizesContradicted as error:
-        if of_sizes or not is_by_loop(error):
+    except (SizesContradicted, *OF_EMPTY_LIST) as error:
+        is_of_loop = is_by_loop(error) if isinstance(error, SizesContradicted) else is_of_empty_list(error)
+        if of_sizes or not progress.first.shapes.axes or not is_of_loop:
             raise
     return capture_paths(progress.session, progress.first, of_sizes=True)
 

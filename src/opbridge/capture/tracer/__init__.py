@@ -21,7 +21,6 @@ May import: dynamic_shapes, and what the capture stands on.
 | padded_parts | `pad_sequence` of such a list of parts of a tensor |
 | sized_factories | windows, frequencies and the like of a symbolic size |
 | scaled_images | `interpolate` by factors that only a run tells |
-| filled_lists | lists of numbers that a loop has filled, as what others go over |
 | returned_lists | lists of a symbolic length that a model returns |
 | autocasting | the casts of autocast, as operators |
 | subgraphs, free_values | the bodies of higher-order operators, and what they take from around them |

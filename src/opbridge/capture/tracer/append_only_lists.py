@@ -14,8 +14,18 @@ import torch
 from opbridge.base.python_private.stacks import variables
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.extending_lists import reads_elements
+from opbridge.capture.tracer.symbolic_list import is_list
 
-__all__ = ["AppendOnlyList", "Identities", "Iterations", "Kinds", "LoopSummary", "held_in", "sum_of_parts"]
+__all__ = [
+    "AppendOnlyList",
+    "Identities",
+    "Iterations",
+    "Kinds",
+    "LoopSummary",
+    "elements_of",
+    "held_in",
+    "sum_of_parts",
+]
 
 
 Kinds = dict[Hashable, tuple[torch.dtype, list[int]]]
@@ -44,8 +54,10 @@ class LoopSummary:
         varying: The lists that iterations append other numbers of elements to, by the same.
         kinds: The dtype and the sizes of an element of a list, where the sizes are known, by the same.
         differing: The dimension in which the elements of a list differ, by the same.
+        compared: The lists that have held several tensors.
+        assumed: Those of `differing` that have held a single element, so that they may not differ.
         of_numbers: The lists that have held integers.
-        widths: How many integers the tuples have that lists have held, by the places of these.
+        widths: Whether lists have held tuples or lists, and of which length, by the places of these.
         nested: The lists to which loops within iterations append, or iterations both tensors and numbers.
         numbers: The variables of a function that hold another number in each iteration of a loop.
         asked_again: The loops that no sequence counts, by the place of their first decision: in which of the frames
@@ -60,9 +72,11 @@ class LoopSummary:
     varying: set[Hashable] = field(default_factory=set)
     kinds: Kinds = field(default_factory=dict)
     differing: dict[Hashable, int] = field(default_factory=dict)
+    compared: set[Hashable] = field(default_factory=set)
+    assumed: set[Hashable] = field(default_factory=set)
     nested: set[Hashable] = field(default_factory=set)
     of_numbers: set[Hashable] = field(default_factory=set)
-    widths: dict[Hashable, int] = field(default_factory=dict)
+    widths: dict[Hashable, tuple[type, int]] = field(default_factory=dict)
     numbers: dict[CodeType, set[str]] = field(default_factory=dict)
     asked_again: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
     first_answer: bool = False
@@ -164,7 +178,13 @@ class AppendOnlyList:
         cls, held: list[Any] | tuple[Any, ...], loop: Iterations, place: Hashable, frame: FrameType, name: Hashable
     ) -> AppendOnlyList:
         """What a loop begins with."""
-        return cls(held, loop, len(held), known=list(held), beginning=list(held), place=place, frame=frame, name=name)
+        items = elements_of(held)
+        return cls(held, loop, len(items), known=items, beginning=list(items), place=place, frame=frame, name=name)
+
+    @property
+    def items(self) -> list[Any]:
+        """The elements that the list holds now."""
+        return elements_of(self.held)
 
     def is_in_variable(self) -> bool:
         """Whether the variable holds another one, which begins with the elements at the last iteration; takes that."""
@@ -174,7 +194,7 @@ class AppendOnlyList:
         now = held.get(self.name)
         if type(now) is not type(self.held) or now is self.held:
             return False
-        if len(now) < len(self.known) or not all(map(operator.is_, now, self.known)):
+        if len(now) < len(self.known) or not all(map(operator.is_, elements_of(now), self.known)):
             return False
         self.held = now
         return True
@@ -186,7 +206,7 @@ class AppendOnlyList:
             What the iteration has appended; see `pieces`.
         """
         self.is_in_variable()
-        is_same = len(self.held) >= len(self.known) and all(map(operator.is_, self.held, self.known))
+        is_same = len(self.held) >= len(self.known) and all(map(operator.is_, self.items, self.known))
         if self.running() is not None or any(not each.is_kept for each in self.within()):  # it was left before its end
             is_same = False
         self.is_kept = self.is_kept and is_same
@@ -199,7 +219,7 @@ class AppendOnlyList:
         else:
             self.loop.growth.pop(self.place, None)
         self.each = count
-        self.known = list(self.held)
+        self.known = self.items
         self.segments, self.inner = [], None
         self.ends.append(len(self.held) - self.first)
         return pieces
@@ -208,7 +228,7 @@ class AppendOnlyList:
         """Puts another object in the place of the last element at the last iteration."""
         at = len(self.known) - 1
         assert isinstance(self.held, list)
-        self.held[at] = number
+        list.__setitem__(self.held, at, number)
         each: AppendOnlyList | None = self
         while each is not None:
             if at < len(each.known):
@@ -221,7 +241,7 @@ class AppendOnlyList:
         Where there are some before the first iteration, the last one of the iterations that are over is among them.
         """
         if not self.is_kept or any(not each.is_kept for each in self.within()):
-            return list(self.held)
+            return self.items
         return [*self.beginning, *self._seen(self.shows_last)]
 
     @functools.cached_property
@@ -236,15 +256,15 @@ class AppendOnlyList:
 
     def _seen(self, has_last: bool) -> Iterator[Any]:
         if has_last:
-            yield self.held[len(self.known) - 1]
+            yield self.items[len(self.known) - 1]
         at = len(self.known)
         for begin, end, _ in self.segments:
-            yield from self.held[at:begin]
+            yield from self.items[at:begin]
             if has_last:
-                yield self.held[end - 1]
+                yield self.items[end - 1]
             at = end
         inner = self.running()
-        yield from self.held[at : None if inner is None else inner.first]
+        yield from self.items[at : None if inner is None else inner.first]
         if inner is not None:
             yield from inner._seen(has_last)
 
@@ -264,11 +284,11 @@ class AppendOnlyList:
         """What this iteration has appended: elements, and what is known of the lists in loops within the iteration."""
         at = len(self.known)
         for begin, end, inner in self.segments:
-            yield from self.held[at:begin]
+            yield from self.items[at:begin]
             yield inner
             at = end
         inner_now = self.running()
-        yield from self.held[at : None if inner_now is None else inner_now.first]
+        yield from self.items[at : None if inner_now is None else inner_now.first]
 
     @property
     def nests(self) -> bool:
@@ -316,6 +336,11 @@ class AppendOnlyList:
         return list(self.known[self.first :])
 
 
+def elements_of(held: list[Any] | tuple[Any, ...]) -> list[Any]:
+    """The elements that a list or a tuple holds in this execution."""
+    return list(list.__iter__(held) if isinstance(held, list) else held)
+
+
 def sum_of_parts(growing: AppendOnlyList, dim: int) -> Any:
     """The sum of the sizes of the elements in one dimension, where they are parts of a tensor; None: not known."""
     loop, count = growing.loop, growing.count
@@ -338,9 +363,9 @@ def held_in(frame: FrameType) -> Iterator[tuple[Hashable, list[Any] | tuple[Any,
     Those are the names of variables; a list in another container has no name of its own.
     """
     for name, value in variables(frame).items():
-        if type(value) in (list, tuple):
+        if is_list(value) or type(value) is tuple:
             yield name, value
         if type(value) is tuple:
-            yield from (((name, place), each) for place, each in enumerate(value) if type(each) is list)
+            yield from (((name, place), each) for place, each in enumerate(value) if is_list(each))
         elif type(value) is dict:
-            yield from (((name, key), each) for key, each in value.items() if type(each) is list)
+            yield from (((name, key), each) for key, each in value.items() if is_list(each))

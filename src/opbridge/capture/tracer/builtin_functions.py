@@ -20,7 +20,7 @@ import torch
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.number_calls import OTHER_PACKAGES, elements_of_generator, length
-from opbridge.capture.tracer.sized_sequences import SizedSequence
+from opbridge.capture.tracer.symbolic_list import sequence_of
 from opbridge.capture.tracer.symbolic_loops import gathered, gathered_numbers
 
 __all__ = ["following_sizes"]
@@ -63,6 +63,8 @@ def _extreme(python: Callable[..., Any], of_sizes: Callable[..., Any], is_better
     def extreme(*values: Any, **settings: Any) -> Any:
         if len(values) == 1 and isinstance(values[0], Iterator):  # which would be used up
             values = (elements_of_generator(values[0]),)
+        if len(values) == 1 and not settings and (scalars := _scalars(values[0])) is not None:
+            return _chosen(scalars, python.__name__ == "max")
         if len(values) == 1 and not settings and (integers := _integers(values[0])) is not None:
             return getattr(integers, python.__name__)().item()
         given = values[0] if len(values) == 1 and isinstance(values[0], (list, tuple)) else values
@@ -83,10 +85,25 @@ def _extreme(python: Callable[..., Any], of_sizes: Callable[..., Any], is_better
     return extreme
 
 
+def _scalars(value: Any) -> torch.Tensor | None:
+    """The tensors of a list of a symbolic length, where they have no dimensions, as one; None for any other value."""
+    sequence = sequence_of(value)
+    return sequence.stacked(0) if sequence is not None and sequence.rank() == 0 else None
+
+
+def _chosen(rows: torch.Tensor, is_max: bool) -> torch.Tensor:
+    """What Python's comparisons choose, by which nan is chosen as the first one alone."""
+    first = rows[0]
+    if rows.dtype.is_floating_point:
+        rows = torch.where(rows.isnan() & ~first.isnan(), first, rows)
+    found = rows.amax(0) if is_max else rows.amin(0)
+    return torch.where(first.isnan(), first, found) if rows.dtype.is_floating_point else found
+
+
 def _integers(value: Any) -> torch.Tensor | None:
     """The integers of a list whose length is symbolic or has grown in a loop, as a tensor; None for any other value."""
-    if isinstance(value, SizedSequence):
-        return value.integers()
+    if (sequence := sequence_of(value)) is not None:
+        return sequence.integers()
     if type(value) not in (list, tuple) or any(isinstance(each, torch.Tensor) for each in value):
         return None
     found = gathered_numbers(value)
@@ -112,8 +129,8 @@ def _total(values: Any, *start: Any, **settings: Any) -> Any:
 
 def _rows(values: Any) -> torch.Tensor | None:
     """The rows of a tensor, or the tensors of a list, of which the number is symbolic; None for any other value."""
-    if isinstance(values, SizedSequence):
-        return values.stacked(0)
+    if (sequence := sequence_of(values)) is not None:
+        return sequence.stacked(0)
     if isinstance(values, torch.Tensor):
         return values if values.dim() and isinstance(values.shape[0], torch.SymInt) else None
     found = gathered(values, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Hashable
 from typing import Any, Protocol
 
@@ -11,8 +10,9 @@ import torch
 from opbridge.base.torch_private import torch_overrides, torch_sizes
 from opbridge.base.torch_private.torch_decisions import GATHERED, GATHERED_ALONG, GATHERED_NUMBERS
 from opbridge.capture.tracer.append_only_lists import AppendOnlyList, Kinds, LoopSummary, sum_of_parts
+from opbridge.capture.tracer.symbolic_list import is_list
 
-__all__ = ["Knowing", "is_number", "joined", "numbers_of", "rows_of", "rows_of_piece", "tuples_of", "whole_list"]
+__all__ = ["Knowing", "is_number", "joined", "numbers_of", "rows_of", "rows_of_piece", "whole_list", "width_of"]
 
 
 class Knowing(Protocol):
@@ -27,23 +27,26 @@ class Knowing(Protocol):
     lacks_elements: bool
 
 
-def joined(growing: AppendOnlyList, dim: int | None, loops: Knowing) -> tuple[list[torch.Tensor], int | None] | None:
+def joined(
+    growing: AppendOnlyList, dim: int | None, loops: Knowing, *, is_needed: bool = True
+) -> tuple[list[torch.Tensor], int | None] | None:
     """The elements of a list that has grown in a loop, as tensors to be joined.
 
     Args:
         growing: The list.
         dim: The dimension along which they are to be concatenated; None: they are to be stacked.
         loops: What is known of the loops.
+        is_needed: Whether it is an error that there is no element at all, before an execution has shown one.
 
     Returns:
         The tensors, and the dimension along which they are to be concatenated; None for a new first one. None where
         there are none.
     """
-    found = rows_of(growing, dim, loops)
+    found = rows_of(growing, dim, loops, is_needed=is_needed)
     if found is None:
         return None
     appended, dim = found
-    first, now = list(growing.held[: growing.first]), list(growing.held[len(growing.known) :])
+    first, now = growing.items[: growing.first], growing.items[len(growing.known) :]
     if not all(isinstance(each, torch.Tensor) for each in (*first, *now)):
         return None
     if dim is not None:
@@ -51,12 +54,15 @@ def joined(growing: AppendOnlyList, dim: int | None, loops: Knowing) -> tuple[li
     return [*(each.unsqueeze(0) for each in first), appended, *(each.unsqueeze(0) for each in now)], None
 
 
-def whole_list(growing: AppendOnlyList, loops: Knowing) -> tuple[torch.Tensor, torch.Tensor | None, int | None] | None:
+def whole_list(
+    growing: AppendOnlyList, loops: Knowing, *, is_needed: bool = True
+) -> tuple[torch.Tensor, torch.Tensor | None, int | None] | None:
     """The elements of a list that has grown in a loop, as one tensor, for who is to have the whole list.
 
     Args:
         growing: The list.
         loops: What is known of the loops.
+        is_needed: Whether it is an error that there is no element at all, before an execution has shown one.
 
     Returns:
         The elements, concatenated along a dimension in which they differ, or stacked; their sizes in that dimension,
@@ -65,12 +71,13 @@ def whole_list(growing: AppendOnlyList, loops: Knowing) -> tuple[torch.Tensor, t
     numbers = numbers_of(growing, loops)
     if numbers is not None:
         return numbers, None, None
-    found = joined(growing, None, loops)
+    found = joined(growing, None, loops, is_needed=is_needed)
     if found is not None:
         return torch.cat(found[0]), None, None
-    template = next((each for each in growing.held if isinstance(each, torch.Tensor)), None)
-    for dim in range(0 if template is None else template.dim()):
-        found = joined(growing, dim, loops)
+    template = next((each for each in growing.items if isinstance(each, torch.Tensor)), None)
+    known = loops.learned.kinds.get(growing.place)
+    for dim in range(template.dim() if template is not None else 0 if known is None else len(known[1])):
+        found = joined(growing, dim, loops, is_needed=is_needed)
         if found is not None:
             return torch.cat(found[0], dim), _sizes(growing, dim), dim
     return None
@@ -86,7 +93,7 @@ def _sizes(growing: AppendOnlyList, dim: int) -> torch.Tensor:
     def known(part: Any) -> list[torch.Tensor]:
         return [torch._refs.tensor([each.shape[dim] for each in part], dtype=torch.int64)] if part else []
 
-    parts = [*known(growing.held[: growing.first]), gathered, *known(growing.held[len(growing.known) :])]
+    parts = [*known(growing.items[: growing.first]), gathered, *known(growing.items[len(growing.known) :])]
     return torch.cat(parts) if len(parts) > 1 else gathered
 
 
@@ -109,45 +116,26 @@ def numbers_of(growing: AppendOnlyList, loops: Knowing) -> torch.Tensor | None:
     return torch.cat(parts) if len(parts) == len(first) + len(now) + 1 else None
 
 
-def tuples_of(growing: AppendOnlyList, loops: Knowing) -> torch.Tensor | None:
-    """A list of tuples of integers that has grown in a loop, as a tensor with a row for each tuple.
+def width_of(growing: AppendOnlyList, known: dict[Hashable, tuple[type, int]]) -> tuple[type, int] | None:
+    """Whether a list holds tuples or lists of one length, or has held some where it is empty now, and the length.
 
     Args:
         growing: The list.
-        loops: What is known of the loops.
-
-    Returns:
-        None for any other list.
+        known: What earlier executions have shown, by the place of the list.
     """
-    width, loop = _width(growing, loops.learned.widths), growing.loop
-    now = list(growing.pieces())
-    if width is None or growing.place in loops.learned.nested or any(isinstance(each, AppendOnlyList) for each in now):
-        return None
-
-    def appended() -> torch.Tensor:
-        length = None if growing.varies else growing.count * loop.count() * width
-        numbers: Any = [number for each in growing.tensors() for number in each]
-        ends = [end * width for end in growing.ends]
-        return GATHERED_NUMBERS(numbers, length, [], ends, loop.number, None)
-
-    parts = [growing.rows(appended)]
-    if growing.beginning:
-        parts.insert(0, torch._refs.tensor([*itertools.chain(*growing.beginning)], dtype=torch.int64))
-    if now:
-        parts.append(torch._refs.tensor([*itertools.chain(*now)], dtype=torch.int64))
-    return (torch.cat(parts) if len(parts) > 1 else parts[0]).unflatten(0, (-1, width))
-
-
-def _width(growing: AppendOnlyList, known: dict[Hashable, int]) -> int | None:
-    """How many integers each tuple of a list has, or has had where it is empty now; None where these differ."""
-    widths = {len(each) if type(each) is tuple and all(map(is_number, each)) else None for each in growing.held}
-    if not widths:
+    kinds = {(list if is_list(each) else type(each), len(each)) if is_row(each) else None for each in growing.items}
+    if not kinds:
         return known.get(growing.place)
-    width = widths.pop()
-    if widths or not width:
+    kind = kinds.pop()
+    if kinds or kind is None or not kind[1]:
         return None
-    known[growing.place] = width
-    return width
+    known[growing.place] = kind
+    return kind
+
+
+def is_row(value: Any) -> bool:
+    """Whether an element of a list is a tuple or a list itself."""
+    return type(value) is tuple or is_list(value)
 
 
 def rows_of_piece(piece: Any, loops: Knowing) -> torch.Tensor | None:
@@ -167,10 +155,10 @@ def is_number(value: Any) -> bool:
 
 def _has_numbers(growing: AppendOnlyList, known: set[Hashable]) -> bool:
     """Whether a list holds integers, or has held some where it is empty now."""
-    if growing.held and all(map(is_number, growing.held)):
+    if growing.items and all(map(is_number, growing.items)):
         known.add(growing.place)
         return True
-    return not growing.held and growing.place in known
+    return not growing.items and growing.place in known
 
 
 def _numbers(growing: AppendOnlyList) -> torch.Tensor:
@@ -199,7 +187,7 @@ def rows_of(
     if dim is None and _has_numbers(growing, loops.learned.of_numbers):
         return growing.rows(lambda: _numbers(growing)), None
     elements = growing.tensors()
-    template = elements or growing.held
+    template = elements or growing.items
     kinds = loops.learned.kinds
     if not template and (growing.varies or not is_needed) and growing.place in kinds:
         dtype, shape = kinds[growing.place]
@@ -210,7 +198,7 @@ def rows_of(
     if not template:
         loops.lacks_elements = growing.varies
         raise RuntimeError("a non-empty list of tensors is expected")  # as torch does, which logs it besides
-    if not all(isinstance(each, torch.Tensor) for each in growing.held):
+    if not all(isinstance(each, torch.Tensor) for each in growing.items):
         return None
     some, loop = template[-1], growing.loop
     if any(each.dtype != some.dtype or each.dim() != some.dim() for each in elements):
@@ -225,6 +213,7 @@ def rows_of(
         if not torch_sizes.is_equal(size, sizes[index])
     }
     along = loops.learned.differing
+    _learn_differing(growing, sizes, differing, loops.learned)
     if dim is not None and differing == {dim % some.dim()}:
         along[growing.place] = dim % some.dim()
     elif differing:
@@ -235,6 +224,8 @@ def rows_of(
             return None
         dim = dim % some.dim()
         sizes[dim] = 0
+        if elements and all(isinstance(each, int) for each in sizes):
+            kinds[growing.place] = some.dtype, sizes
         total = None if growing.varies else sum_of_parts(growing, dim)
         return GATHERED_ALONG(elements or [some], total, sizes, growing.ends, loop.number, dim), dim
     if growing.varies:
@@ -243,6 +234,21 @@ def rows_of(
         ), None
     length = growing.count * loop.count()
     return GATHERED(elements or [some], length, sizes, growing.ends, loop.number), None
+
+
+def _learn_differing(growing: AppendOnlyList, sizes: list[Any], differing: set[int], learned: LoopSummary) -> None:
+    """Takes one element, of which data decide a size, for one that differs in it until there are several."""
+    place, count = growing.place, len(growing.tensors())
+    if count > 1 and place in learned.assumed:
+        learned.assumed.discard(place)
+        if not differing:
+            del learned.differing[place]
+    of_data = [index for index, size in enumerate(sizes) if torch_sizes.is_of_data(size)]
+    if count > 1:
+        learned.compared.add(place)
+    elif count and len(of_data) == 1 and place not in learned.compared and place not in learned.differing:
+        learned.differing[place] = of_data[0]
+        learned.assumed.add(place)
 
 
 def _rows_of_loops_within(growing: AppendOnlyList, kinds: Kinds) -> tuple[torch.Tensor, None] | None:

@@ -20,7 +20,8 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes
-from opbridge.capture.tracer.filled_lists import filled
+from opbridge.capture.tracer import list_syntax
+from opbridge.capture.tracer.list_forms import form_of
 from opbridge.capture.tracer.sized_sequences import (
     Joined,
     Listed,
@@ -30,9 +31,11 @@ from opbridge.capture.tracer.sized_sequences import (
     Reversed,
     Rows,
     SizedSequence,
+    Unmodified,
     Zipped,
 )
-from opbridge.capture.tracer.symbolic_loops import asks, copied, grown_length
+from opbridge.capture.tracer.symbolic_list import SymbolicList, chained, is_list, sequence_of
+from opbridge.capture.tracer.symbolic_loops import asks, copied, grown_length, has_grown, runs_over
 
 __all__ = ["OTHER_PACKAGES", "FollowingCalls", "elements_of_generator", "length"]
 
@@ -64,7 +67,7 @@ class FollowingCalls:
             self._functions: list[tuple[types.FunctionType, types.CodeType, types.CodeType]] = []
             return
         functions = [
-            (each, each.__code__, _rewritten(each.__code__, each.__globals__))
+            (each, each.__code__, _rewritten(list_syntax.with_symbolic_lists(each.__code__), each.__globals__))
             for each in _functions(module, everywhere)
         ]
         self._functions = [(each, code, new) for each, code, new in functions if new is not code]
@@ -178,9 +181,11 @@ def length(value: Any) -> Any:
     """`len`: the symbolic size of a tensor's first dimension, or that of a sequence."""
     if isinstance(value, torch.Tensor) and value.dim():
         return value.shape[0]
-    if type(value) in (list, tuple) and (grown := grown_length(value)) is not None:
+    if (sequence := sequence_of(value)) is not None:
+        return sequence.length
+    if (type(value) is tuple or is_list(value)) and (grown := grown_length(value)) is not None:
         return grown
-    return value.length if isinstance(value, SizedSequence) else len(value)
+    return len(value)
 
 
 def _int(*args: Any, **settings: Any) -> Any:
@@ -249,12 +254,14 @@ def _collected(kind: type, *args: Any) -> Any:
     (values,) = args
     if isinstance(values, SizedSequence):
         return values
+    if type(values) is SymbolicList:
+        return values.copy() if kind is list or values.form is not None else tuple(list.__iter__(values))
     if isinstance(values, torch.Tensor):
         found = _sequence(values)
         return kind(values) if found is None else Listed(values) if kind is list else found
     if isinstance(values, types.GeneratorType):  # whose loop may ask before each iteration
         values = elements_of_generator(values)
-    return copied(values, kind(values))
+    return as_symbolic(values) if kind is list else copied(values, kind(values))
 
 
 def elements_of_generator(values: Any) -> list[Any]:
@@ -269,8 +276,9 @@ def _sequence(value: Any) -> Any:
     """What a loop goes over that asks before each iteration; None for any other value."""
     if isinstance(value, torch.Tensor) and value.dim() and isinstance(value.shape[0], torch.SymInt):
         value = Rows(value)
-    elif type(value) in (list, tuple):
-        value = filled(value)
+    elif is_list(value) or type(value) is tuple:
+        form = form_of(value)
+        value = None if form is None else Unmodified(value, form)
     return value if isinstance(value, SizedSequence) and value.is_indexed and asks(value) else None
 
 
@@ -282,17 +290,92 @@ def _enumerate(*args: Any, **settings: Any) -> Any:
 
 
 def _zip(*args: Any, **settings: Any) -> Any:
-    """`zip`: of sequences of a symbolic length."""
+    """`zip`: of sequences of a symbolic length, which `strict=True` requires to be one."""
     found = tuple(map(_sequence, args))
-    if found and None not in found and not settings:
+    if found and None not in found:
+        if settings.get("strict"):
+            for each in found[1:]:
+                torch._check(each.length == found[0].length, lambda: "zip() arguments differ in length")
         return Zipped(found)
     return zip(*args, **settings)  # noqa: B905
 
 
 def _reversed(*args: Any) -> Any:
     """`reversed`: of a sequence of a symbolic length."""
-    of = _sequence(args[0]) if args and isinstance(args[0], SizedSequence) else None
-    return reversed(*args) if of is None else Reversed(of)
+    of = _sequence(args[0]) if len(args) == 1 and not isinstance(args[0], torch.Tensor) else None
+    if of is None:
+        return reversed(*args)
+    taken = sequence_of(args[0])
+    taken = None if taken is None or isinstance(taken, Range) else taken[::-1]
+    return taken if isinstance(taken, SizedSequence) else Reversed(of)
+
+
+def as_symbolic(values: Any) -> Any:
+    """A list that a loop has filled, in the class of those that have a form; any other as a list."""
+    if not has_grown(values):
+        return values if type(values) is list else list(values)
+    return copied(values, SymbolicList(values))
+
+
+def summed(*pieces: Any) -> Any:
+    """`[*piece, *piece]`: a list of what sequences hold, of which some may have a symbolic length."""
+    given = [elements_of_generator(each) if isinstance(each, types.GeneratorType) else each for each in pieces]
+    given = [as_symbolic(each) if type(each) is list and form_of(each) is not None else each for each in given]
+    if any(sequence_of(each) is not None for each in given):
+        return chained(*given)
+    return [element for each in given for element in each]
+
+
+def unzipped(values: Any) -> Any:
+    """`zip(*values)`: of a list of tuples that a loop has filled, a sequence for each place in them."""
+    if isinstance(values, types.GeneratorType):
+        values = elements_of_generator(values)
+    form = form_of(values) if is_list(values) else sequence_of(values)
+    if isinstance(form, Zipped) and form.first is None:
+        return iter(form.sequences)
+    return _zip(*values)
+
+
+def _any(values: Any) -> bool:
+    """`any`: of a list of a symbolic length, or of a generator over one, one condition."""
+    return _decided(any, values)
+
+
+def _all(values: Any) -> bool:
+    """`all`: the same."""
+    return _decided(all, values)
+
+
+def _decided(python: Callable[[Any], bool], values: Any) -> bool:
+    found: Any = values
+    if isinstance(values, types.GeneratorType):
+        found = []
+        for each in values:
+            if not runs_over(sys._getframe()):
+                if bool(each) is (python is any):
+                    return python is any  # which has not asked for the others
+                continue
+            found.append(torch.sym_ite(each, 1, 0) if isinstance(each, torch.SymBool) else each)
+    sequence = sequence_of(as_symbolic(found) if type(found) is list else found)
+    if sequence is None:
+        return python(found)
+    truths = sequence.tensor() != 0
+    return bool(truths.any() if python is any else truths.all())
+
+
+def _sorted(values: Any, *, key: Any = None, reverse: bool = False) -> Any:
+    """`sorted`: of a sequence of a symbolic length, by integers."""
+    form = form_of(values) if is_list(values) else sequence_of(values)
+    if form is None or not form.is_indexed:
+        return sorted(values, key=key, reverse=reverse)
+    keys: Any = values
+    if key is not None:
+        keys = SymbolicList()
+        for each in values:
+            keys.append(key(each))
+    numbers = None if (of_keys := sequence_of(keys)) is None else of_keys.integers()
+    taken = None if numbers is None else form.taken(numbers.argsort(stable=True, descending=bool(reverse)))
+    return sorted(values, key=key, reverse=reverse) if taken is None else taken
 
 
 def _map(function: Any, *iterables: Any) -> Any:
@@ -322,6 +405,7 @@ _PLAIN: dict[type, Any] = {
     torch.SymInt: 1,
     torch.SymFloat: 1.0,
     torch.SymBool: True,
+    SymbolicList: [],
     Joined: [],
     Listed: [],
     Numbers: [],
@@ -341,7 +425,15 @@ _BY_NAME: dict[str, Callable[..., Any]] = {
     "enumerate": _enumerate,
     "zip": _zip,
     "reversed": _reversed,
+    "sorted": _sorted,
+    "any": _any,
+    "all": _all,
     "isinstance": _isinstance,
     "type": _type,
 }
-_REPLACEMENTS = {_PREFIX + name: function for name, function in _BY_NAME.items()}
+_REPLACEMENTS = {_PREFIX + name: function for name, function in _BY_NAME.items()} | {
+    list_syntax.MADE: as_symbolic,
+    list_syntax.NEW: SymbolicList,
+    list_syntax.SUM: summed,
+    list_syntax.ZIP: unzipped,
+}

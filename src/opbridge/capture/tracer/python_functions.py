@@ -20,6 +20,7 @@ from opbridge.capture.tracer.sized_factories import FACTORIES
 from opbridge.capture.tracer.sized_pools import POOLS
 from opbridge.capture.tracer.sized_sequences import CUTTING, Range, SizedSequence, cut
 from opbridge.capture.tracer.sized_spectra import inverse_stft
+from opbridge.capture.tracer.symbolic_list import is_list, sequence_of
 from opbridge.capture.tracer.symbolic_loops import gathered, gathered_numbers
 from opbridge.capture.tracer.tensors_as_numbers import is_number, number
 
@@ -94,12 +95,12 @@ class PythonFunctions(TorchFunctionMode):
             found = _JOINING[function](*args, **(kwargs or {}))
             if found is not None:
                 return found
-        elif function is torch.Tensor.new_tensor and isinstance(args[1], SizedSequence):
+        elif function is torch.Tensor.new_tensor and (sequence := sequence_of(args[1])) is not None:
             given = {"dtype": args[0].dtype, "device": args[0].device} | (kwargs or {})
-            return args[1].tensor(given["dtype"], given["device"])
-        elif function in _OF_SEQUENCES and args and isinstance(args[0], SizedSequence):
+            return sequence.tensor(given["dtype"], given["device"])
+        elif function in _OF_SEQUENCES and args and (sequence := sequence_of(args[0])) is not None:
             given = dict(zip(("dtype", "device"), args[1:], strict=False)) | (kwargs or {})
-            return args[0].tensor(given.get("dtype") or _inferred(args[0]), given.get("device"))
+            return sequence.tensor(given.get("dtype") or _inferred(sequence), given.get("device"))
         elif function in _OF_SEQUENCES and args and (numbers := _numbers(args[0], kwargs or {})) is not None:
             given = dict(zip(("dtype", "device"), args[1:], strict=False)) | (kwargs or {})
             return numbers.to(dtype=given.get("dtype"), device=given.get("device"))
@@ -186,8 +187,8 @@ class _Grown:
 
 def _arranged(name: str, tensors: Any, *, out: Any = None) -> torch.Tensor | None:
     """What `torch.hstack` and the like give for a list that has grown in a loop."""
-    is_list = out is None and type(tensors) in (list, tuple)
-    return arranged(name, _Grown(tensors)) if is_list else None
+    is_list_of_any = out is None and (type(tensors) is tuple or is_list(tensors))
+    return arranged(name, _Grown(tensors)) if is_list_of_any else None
 
 
 _JOINING: dict[Any, Callable[..., torch.Tensor | None]] = {
@@ -203,7 +204,7 @@ _OF_SEQUENCES = frozenset({torch.tensor, torch.as_tensor, torch.asarray})
 
 def _numbers(values: Any, settings: dict[str, Any]) -> torch.Tensor | None:
     """A list that has grown in a loop, or one of tensors without dimensions, as a tensor of one; None for any other."""
-    if type(values) not in (list, tuple) or not settings.keys() <= {"dtype", "device"}:
+    if not (type(values) is tuple or is_list(values)) or not settings.keys() <= {"dtype", "device"}:
         return None
     found = gathered_numbers(values)
     if found is not None or not values or not all(isinstance(each, torch.Tensor) for each in values):

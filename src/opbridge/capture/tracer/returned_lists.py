@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from opbridge.capture.tracer.sized_sequences import Numbers, Parts, Range, Repeated, Rows
-from opbridge.capture.tracer.symbolic_loops import gathered_list
+from opbridge.capture.tracer.symbolic_list import SymbolicList, plain
+from opbridge.capture.tracer.symbolic_loops import form_instead, gathered_list
 from opbridge.graph.open_lists import OpenList, replaced
 
 __all__ = ["with_lists_joined"]
@@ -15,7 +16,7 @@ __all__ = ["with_lists_joined"]
 
 def with_lists_joined(returned: Any) -> Any:
     """What a model returns, with sequences of a symbolic length, and lists that loops append to, in their form."""
-    return replaced(returned, lambda value, path: _joined(value))
+    return replaced(plain(returned, _joined), lambda value, path: _joined(value))
 
 
 def _joined(value: Any) -> OpenList | None:
@@ -27,5 +28,7 @@ def _joined(value: Any) -> OpenList | None:
         return OpenList(value.stacked(0), None, None)
     if isinstance(value, Numbers | Range | Repeated):
         return OpenList(value.tensor(), None, None)
+    if type(value) is SymbolicList and (form := form_instead(value)) is not None:
+        return _joined(form)
     found = gathered_list(value)
     return None if found is None else OpenList(*found)

@@ -427,6 +427,13 @@ _RESIZING = (
     _aten.upsample_trilinear3d.vec,
     _aten.upsample_bicubic2d.vec,
 )
+
+
+def _is_roll_of_data(x: torch.Tensor, shifts: Any, dims: Any = ()) -> bool:
+    """Whether a tensor is rolled of which data decide a size: torch computes the shift within the size."""
+    return len(shifts) == max(len(dims), 1) and any(map(torch_sizes.is_of_data, x.shape))
+
+
 _UNARY = (
     _aten.neg.default,
     _aten.silu.default,
@@ -466,6 +473,7 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.tensor_split.sections: (_is_plain_tensor_split, _tensor_split),
     _aten.slice.Tensor: (_is_plain_slice, _slice),
     _aten.view.default: (is_view_of_data, view_of_data),
+    _aten.roll.default: (_is_roll_of_data, lambda x, *shifts: _like(x)),
     _aten.im2col.default: (_is_im2col_of_data, _im2col),
     _aten.affine_grid_generator.default: (_is_plain_affine_grid, _affine_grid),
     **dict.fromkeys(_BINARY, (_is_plain_binary, _binary)),

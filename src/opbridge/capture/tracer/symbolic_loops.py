@@ -39,9 +39,9 @@ from opbridge.capture.tracer.gathered_lists import (
     numbers_of,
     rows_of,
     rows_of_piece,
-    tuples_of,
     whole_list,
 )
+from opbridge.capture.tracer.symbolic_list import is_list
 
 __all__ = [
     "AppendOnlyList",
@@ -51,16 +51,21 @@ __all__ = [
     "asking",
     "asks",
     "copied",
+    "filled_in",
+    "form_instead",
     "gathered",
     "gathered_list",
     "gathered_numbers",
-    "gathered_tuples",
     "grown_length",
+    "has_grown",
     "iterations_of",
+    "lacks_elements",
     "note_part",
     "number_at",
     "once",
+    "replace_form",
     "runs_in",
+    "runs_over",
 ]
 
 _OWN_FRAME = "<listcomp>"
@@ -100,6 +105,7 @@ class Loops:
         lists: The lists and tuples that may grow, by identity; see `growing`.
         carried: Numbers that are read from tensors which a loop carries, each with its tensor, by their identity.
         made: What has been made since the last decision; see `once`.
+        forms: The sequences that lists have become since a loop has filled them, each with its list, by identity.
         asked_of_data: Whether there was one whose number of iterations data decide.
         has_learned: Whether this run has shown what it needs to know from its begin.
         lacks_elements: Whether a list was empty that some iterations append to, before a run has shown what.
@@ -116,6 +122,7 @@ class Loops:
         self.numbers_read: dict[tuple[int, int, int], tuple[Any, torch.Tensor, Any]] = {}
         self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
         self.made: dict[Hashable, tuple[Any, tuple[Any, ...]]] = {}
+        self.forms: dict[int, tuple[Any, Any]] = {}
 
     def begin(self, loop: Iterations) -> None:
         """Notes that a loop runs, and that it does so no longer where it ran before."""
@@ -173,9 +180,9 @@ class Loops:
         """
         for number, frame in enumerate(frames):
             for name, held in held_in(frame):
-                known = self.growing(held) if held or type(held) is list else None
+                known = self.growing(held) if len(held) or is_list(held) else None
                 if known is not None and known.loop in self.running and known.loop is not loop:
-                    if type(held) is list and isinstance(loop, SymbolicLoop):
+                    if is_list(held) and isinstance(loop, SymbolicLoop):
                         around = known.innermost(self.running)
                         if around.loop is not loop:
                             around.inner = AppendOnlyList.of(held, loop, (place, number, name), frame, name)
@@ -183,7 +190,7 @@ class Loops:
                 elif known is None or (known.loop not in self.running and not known.has_grown):
                     new = AppendOnlyList.of(held, loop, (place, number, name), frame, name)
                     self._named.append(new)
-                    if held or type(held) is list:  # there is one empty tuple
+                    if len(held) or is_list(held):  # there is one empty tuple
                         self.lists[id(held)] = new
 
     def follow(self, loop: Iterations) -> None:
@@ -192,7 +199,7 @@ class Loops:
             for each in list(outermost.levels()):
                 if each.loop is loop:
                     pieces = each.follow()
-                    if each.is_kept and len({isinstance(item, torch.Tensor) for item in each.held}) > 1:
+                    if each.is_kept and len({isinstance(item, torch.Tensor) for item in each.items}) > 1:
                         self._note_nested(each)
                     if each.is_kept and each.place in self.learned.nested:
                         self._note_rows(each, pieces)
@@ -222,7 +229,7 @@ class Loops:
         """Has the last elements of lists be read from tensors, where they are numbers to which a loop appends more."""
         for outermost in self._known():
             for each in outermost.levels():
-                if each.loop is not loop or not each.nests or not each.is_kept or type(each.held) is not list:
+                if each.loop is not loop or not each.nests or not each.is_kept or not is_list(each.held):
                     continue
                 if outermost.shows_last and is_number(number := each.known[-1]):
                     tensor = CARRIED(number, False)
@@ -429,6 +436,11 @@ def grown_length(value: Any) -> Any:
     return growing.first + growing.count * growing.loop.count() + now
 
 
+def has_grown(value: Any) -> bool:
+    """Whether a value is a list or a tuple that has grown in a loop."""
+    return _growing(value) is not None
+
+
 def copied(value: Any, copy: Any) -> Any:
     """A copy of a list, or a tuple of its elements, which has grown as the list has."""
     growing = _growing(value)
@@ -455,10 +467,32 @@ def gathered_numbers(value: Any) -> torch.Tensor | None:
     return None if growing is None else numbers_of(growing, _active[-1])
 
 
-def gathered_tuples(value: Any) -> torch.Tensor | None:
-    """A list of tuples of integers that has grown in a loop, as a tensor; see `gathered_lists.tuples_of`."""
+def filled_in(value: Any) -> tuple[AppendOnlyList, Loops] | None:
+    """What is known of a list that a loop has filled, which is over, and of the loops; None for any other value."""
     growing = _growing(value)
-    return None if growing is None else tuples_of(growing, _active[-1])
+    if growing is None or not growing.loop.is_over or growing.running() is not None:
+        return None
+    return growing, _active[-1]
+
+
+def form_instead(value: Any) -> Any:
+    """The sequence that a list has become since a loop has filled it; None where it is what the loop has made of it."""
+    found = _active[-1].forms.get(id(value)) if _active else None
+    return found[1] if found is not None and found[0] is value else None
+
+
+def lacks_elements(value: Any) -> bool:
+    """Whether a list is empty because the loop that fills it, an element in each iteration, has had none."""
+    growing = None if form_instead(value) is not None else _growing(value)
+    if growing is None or growing.items or growing.varies:
+        return False
+    return growing.place not in _active[-1].learned.nested
+
+
+def replace_form(value: Any, form: Any) -> None:
+    """Notes that a list is another sequence from now on."""
+    if _active:
+        _active[-1].forms[id(value)] = value, form
 
 
 def number_at(numbers: torch.Tensor, index: Any) -> Any:
@@ -496,12 +530,17 @@ def note_part(size: Any, total: Any) -> None:
 
 
 def _growing(value: Any) -> AppendOnlyList | None:
-    if not _active or type(value) not in (list, tuple):
+    if not _active or not (is_list(value) or type(value) is tuple):
         return None
     found = _active[-1].growing(value)
-    if found is None or not found.is_kept or not all(map(operator.is_, found.held, found.known)):
+    if found is None or not found.is_kept or not all(map(operator.is_, found.items, found.known)):
         return None
     return found if found.count or found.varies else None
+
+
+def runs_over(frame: FrameType) -> bool:
+    """Whether a frame goes over a generator whose loop asks before each iteration."""
+    return bool(_active) and any(isinstance(each, SymbolicLoop) and each.outer is frame for each in _active[-1].running)
 
 
 def runs_in(frame: FrameType) -> bool:

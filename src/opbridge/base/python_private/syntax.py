@@ -1,0 +1,165 @@
+"""Functions that are compiled again from a changed syntax tree.
+
+A function is changed only where its source compiles to the code that it has: a file that was edited since, or code that
+something else has rewritten, stays as it is. Lines, closures, defaults and decorators are those of the function.
+"""
+
+from __future__ import annotations
+import __future__ as features
+
+import ast
+import copy
+import dataclasses
+import functools
+import inspect
+import linecache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+__all__ = ["recompiled"]
+
+_FEATURES = functools.reduce(
+    lambda flags, name: flags | getattr(features, name).compiler_flag, features.all_feature_names, 0
+)
+_OUTER = "__outer__"
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class _Definition:
+    """A function in its file.
+
+    Attributes:
+        node: The definition.
+        owner: The class around it.
+        imports: The imports of its file: a method of what is imported is called by other instructions.
+    """
+
+    node: _Function
+    owner: str | None
+    imports: tuple[ast.stmt, ...]
+
+
+def recompiled(code: CodeType, change: Callable[[_Function], bool]) -> CodeType | None:
+    """The code of a function after a change of its syntax tree; None where it is not changed.
+
+    Args:
+        code: The code of the function as it is.
+        change: Changes the function in place, and returns whether it did.
+    """
+    found = _definition(code)
+    if found is None:
+        return None
+    # What a part of a file is compiled to, such as a block of a page, does not depend on the imports of the others.
+    forms = (found, dataclasses.replace(found, imports=()))
+    found = next((each for each in forms if _essence(_compiled(each, code)) == _essence(code)), None)
+    if found is None:
+        return None
+    changed = dataclasses.replace(found, node=copy.deepcopy(found.node))
+    if not change(changed.node):
+        return None
+    ast.fix_missing_locations(changed.node)
+    new = _compiled(changed, code)
+    return None if new is None or new.co_freevars != code.co_freevars else _named(new, code)
+
+
+def _definition(code: CodeType) -> _Definition | None:
+    """The definition that a code object is compiled from; None where there are several, or none."""
+    source = "".join(linecache.getlines(code.co_filename))
+    return _definitions(code.co_filename, source).get((code.co_name, code.co_firstlineno))
+
+
+@functools.lru_cache(maxsize=256)
+def _definitions(name: str, source: str) -> dict[tuple[str, int], _Definition]:
+    """The functions of a file by their names and first lines."""
+    try:
+        tree = ast.parse(source, name)
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    imports = tuple(_imports(tree))
+    found: dict[tuple[str, int], _Definition] = {}
+    twice = set()
+    for each, owner in _functions(tree, None):
+        key = each.name, min([each.lineno, *(one.lineno for one in each.decorator_list)])
+        if key in found:
+            twice.add(key)
+        found[key] = _Definition(each, owner, imports)
+    return {key: value for key, value in found.items() if key not in twice}
+
+
+def _imports(node: ast.AST) -> Iterator[ast.stmt]:
+    """The imports of a module outside of its functions and classes."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import) or (isinstance(child, ast.ImportFrom) and child.module != "__future__"):
+            yield child
+        elif not isinstance(child, (_Function, ast.ClassDef, ast.expr)):
+            yield from _imports(child)
+
+
+def _functions(node: ast.AST, owner: str | None) -> Iterator[tuple[_Function, str | None]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _Function):
+            yield child, owner
+        yield from _functions(child, child.name if isinstance(child, ast.ClassDef) else owner)
+
+
+def _compiled(definition: _Definition, code: CodeType) -> CodeType | None:
+    """The code of a definition, compiled within its class and a function that has its free variables."""
+    owner, inner = definition.owner, list[ast.stmt]([definition.node])
+    free = [name for name in code.co_freevars if owner is None or name != "__class__"]
+    if owner is not None:
+        inner = [ast.ClassDef(name=owner, bases=[], keywords=[], body=inner, decorator_list=[], **_no_parameters())]
+    names = ast.arguments(
+        posonlyargs=[], args=[ast.arg(name) for name in free], kwonlyargs=[], kw_defaults=[], defaults=[]
+    )
+    outer = ast.FunctionDef(name=_OUTER, args=names, body=inner, decorator_list=[], **_no_parameters())
+    ast.copy_location(outer, definition.node)
+    module = ast.fix_missing_locations(ast.Module(body=[*definition.imports, outer], type_ignores=[]))
+    try:
+        made = compile(module, code.co_filename, "exec", flags=code.co_flags & _FEATURES, dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return None
+    return next((each for each in _within(made) if _key(each) == _key(code)), None)
+
+
+def _no_parameters() -> dict[str, Any]:
+    """Type parameters, which a definition has since Python 3.12."""
+    return {"type_params": []} if "type_params" in ast.FunctionDef._fields else {}
+
+
+def _key(code: CodeType) -> tuple[str, int]:
+    return code.co_name, code.co_firstlineno
+
+
+def _within(code: CodeType) -> Iterator[CodeType]:
+    """The code objects in a code object, the outermost first."""
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield each
+            yield from _within(each)
+
+
+def _essence(code: CodeType | None) -> Any:
+    """What two code objects have in common that do the same at the same lines."""
+    if code is None:
+        return None
+    consts = tuple(
+        _essence(each) if isinstance(each, CodeType) else (type(each), repr(each)) for each in code.co_consts
+    )
+    names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+    return code.co_code, consts, names, code.co_firstlineno, code.co_flags & ~inspect.CO_NESTED
+
+
+def _named(code: CodeType, original: CodeType) -> CodeType:
+    """A code object with the qualified name of another one, with which the names of those within it begin."""
+    before = code.co_qualname
+
+    def renamed(each: CodeType) -> CodeType:
+        consts = tuple(renamed(const) if isinstance(const, CodeType) else const for const in each.co_consts)
+        name = each.co_qualname
+        new = original.co_qualname + name[len(before) :] if name.startswith(before) else name
+        return each.replace(co_qualname=new, co_consts=consts)
+
+    return renamed(code).replace(co_flags=original.co_flags)

@@ -1,0 +1,86 @@
+"""The forms of lists that loops have filled: sequences of a symbolic length, made of what the iterations append.
+
+| the elements are | the form |
+| --- | --- |
+| integers | `Numbers` |
+| tensors of one shape | `Rows` |
+| tensors that differ in one dimension | `Parts`, joined along it |
+| tuples or lists of a fixed length of these | `Zipped`, a sequence for each place |
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+
+from opbridge.capture.tracer.append_only_lists import AppendOnlyList
+from opbridge.capture.tracer.gathered_lists import Knowing, is_number, numbers_of, whole_list, width_of
+from opbridge.capture.tracer.sized_sequences import Numbers, Parts, Rows, SizedSequence, Zipped
+from opbridge.capture.tracer.symbolic_list import SymbolicList
+from opbridge.capture.tracer.symbolic_loops import filled_in, form_instead, once
+
+__all__ = ["form_of"]
+
+
+def form_of(values: SymbolicList | list[Any] | tuple[Any, ...]) -> SizedSequence | None:
+    """The sequence that a list is which a loop has filled; None for any other list."""
+    instead: SizedSequence | None = form_instead(values)
+    if instead is not None:
+        return instead
+    found = filled_in(values)
+    if found is None:
+        return None
+    form: SizedSequence | None = once("form", (id(values), len(values)), lambda: (_form(*found), values))[0]
+    return form
+
+
+def _form(growing: AppendOnlyList, loops: Knowing) -> SizedSequence | None:
+    if growing.place not in loops.learned.nested and (kind := width_of(growing, loops.learned.widths)) is not None:
+        columns = [_form(column, loops) for column in _columns(growing, kind[1])]
+        return None if None in columns else Zipped(tuple(columns), kind=kind[0])  # type: ignore[arg-type]
+    numbers = None if _rank(growing, loops) else numbers_of(growing, loops)
+    if numbers is not None:
+        is_of_tensors = growing.place not in loops.learned.of_numbers
+        return Rows(numbers) if is_of_tensors else Numbers(numbers)
+    if growing.items and all(map(is_number, growing.items)):
+        return None
+    if not growing.items and growing.varies and growing.place not in loops.learned.kinds:
+        loops.lacks_elements = True
+        return None
+    whole = whole_list(growing, loops, is_needed=False)
+    if whole is None:
+        return None
+    tensor, sizes, dim = whole
+    return Rows(tensor) if sizes is None or dim is None else Parts.of_list(tensor, sizes, dim)
+
+
+def _rank(growing: AppendOnlyList, loops: Knowing) -> int:
+    """How many dimensions the elements have; 0 for integers."""
+    known = loops.learned.kinds.get(growing.place)
+    some = next((each for each in growing.items if isinstance(each, torch.Tensor)), None)
+    return some.dim() if some is not None else 0 if known is None else len(known[1])
+
+
+def _columns(growing: AppendOnlyList, width: int) -> list[AppendOnlyList]:
+    """A list of tuples as a list for each place in them."""
+    found = []
+    for at in range(width):
+        place = growing.place, at
+        if growing.varies:
+            growing.loop.varying.add(place)
+        elif growing.count:
+            growing.loop.growth[place] = growing.count
+        found.append(
+            dataclasses.replace(
+                growing,
+                held=[each[at] for each in growing.items],
+                known=[each[at] for each in growing.known],
+                beginning=[each[at] for each in growing.beginning],
+                place=place,
+                frame=None,
+                _rows=None,
+            )
+        )
+    return found

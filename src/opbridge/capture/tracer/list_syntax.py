@@ -1,0 +1,151 @@
+"""The lists that a model's functions make, as lists that loops may fill: see `symbolic_list`.
+
+In the syntax tree of a function,
+
+1. `[f(x) for x in values]` is given to a function that sees whether a loop of the file has made it;
+2. `[]` and `[x]` that are assigned are lists of that class, in a function that appends to lists in loops;
+3. `[x, *values]` is a sum of lists, as `values` may have a symbolic length;
+4. `zip(*values)` gives a sequence for each place in tuples.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import functools
+from types import CodeType
+
+from opbridge.base.python_private.syntax import recompiled
+
+__all__ = ["MADE", "NEW", "SUM", "ZIP", "with_symbolic_lists"]
+
+MADE = "__opbridge_made__"
+NEW = "__opbridge_new__"
+SUM = "__opbridge_sum__"
+ZIP = "__opbridge_unzipped__"
+"""The names of the functions that are called, among the globals of a function."""
+
+_ADDING = frozenset({"append", "extend", "insert"})
+_NAMES = _ADDING | {"zip"}
+_MAKING = (dis.opmap["LIST_EXTEND"], dis.opmap["LIST_APPEND"])
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def with_symbolic_lists(code: CodeType) -> CodeType:
+    """The code of a function whose lists are of that class; the same code where it makes none that may be filled.
+
+    Args:
+        code: The code of the function.
+    """
+    if not _may_fill(code):
+        return code
+    return recompiled(code, _change) or code
+
+
+def _may_fill(code: CodeType) -> bool:
+    """Whether a function may make such lists, as far as its instructions tell without its source."""
+    operations = code.co_code[::2]
+    return (
+        any(each in operations for each in _MAKING)
+        or any(name in _NAMES for name in code.co_names)
+        or any(
+            isinstance(each, CodeType) and (each.co_name in ("<listcomp>", "<genexpr>") or _may_fill(each))
+            for each in code.co_consts
+        )
+    )
+
+
+def _change(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    nodes = list(ast.walk(function))
+    fills = any(isinstance(each, ast.For | ast.While) for each in nodes) and any(map(_adds, nodes))
+    change = _Lists(fills)
+    function.body = [change.visit(each) for each in function.body]
+    return change.count > 0
+
+
+def _adds(node: ast.AST) -> bool:
+    """Whether something is added to a list."""
+    return (isinstance(node, ast.Attribute) and node.attr in _ADDING) or isinstance(node, ast.AugAssign)
+
+
+class _Lists(ast.NodeTransformer):
+    """Makes these changes.
+
+    Args:
+        fills: Whether the function appends to lists in loops.
+
+    Attributes:
+        count: How many it has made.
+    """
+
+    def __init__(self, fills: bool) -> None:
+        self._fills = fills
+        self._assigned: set[ast.expr] = set()
+        self.count = 0
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        self.generic_visit(node)
+        return self._call(MADE, node, node)
+
+    def visit_List(self, node: ast.List) -> ast.expr:
+        is_assigned = node in self._assigned
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        if any(isinstance(each, ast.Starred) for each in node.elts):
+            return self._call(SUM, node, *_pieces(node))
+        return self._call(NEW, node, node) if is_assigned and self._fills else node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        self._note(node.value)
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is not None:
+            self._note(node.value)
+            node.value = self.visit(node.value)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        is_zip = isinstance(node.func, ast.Name) and node.func.id == "zip" and not node.keywords
+        if is_zip and len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
+            return self._call(ZIP, node, node.args[0].value)
+        return node
+
+    def _note(self, value: ast.expr) -> None:
+        """Notes the lists in what is assigned: a list, and those in a tuple, a list or a dict."""
+        if isinstance(value, ast.List):
+            self._assigned.add(value)
+        inner: list[ast.expr | None] = []
+        if isinstance(value, ast.List | ast.Tuple):
+            inner = list(value.elts)
+        elif isinstance(value, ast.Dict):
+            inner = list(value.values)
+        elif isinstance(value, ast.IfExp):
+            inner = [value.body, value.orelse]
+        for each in inner:
+            if each is not None:
+                self._note(each)
+
+    def _call(self, name: str, at: ast.expr, *args: ast.expr) -> ast.expr:
+        self.count += 1
+        call = ast.Call(func=ast.Name(name, ast.Load()), args=list(args), keywords=[])
+        for each in (call, call.func):
+            ast.copy_location(each, at)
+        return call
+
+
+def _pieces(node: ast.List) -> list[ast.expr]:
+    """The lists that a list with starred elements is the sum of."""
+    found: list[ast.expr] = []
+    for each in node.elts:
+        if isinstance(each, ast.Starred):
+            found.append(each.value)
+        elif found and isinstance(found[-1], ast.List) and getattr(found[-1], "is_piece", False):
+            found[-1].elts.append(each)
+        else:
+            piece = ast.copy_location(ast.List(elts=[each], ctx=ast.Load()), each)
+            piece.is_piece = True  # type: ignore[attr-defined]
+            found.append(piece)
+    return found
