@@ -22,30 +22,22 @@ from opbridge.capture.tracer.writes import written_by
 from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.decisions import Decision, Side
 
-__all__ = ["NoBranches", "capture_paths"]
+__all__ = ["capture_paths"]
 
 
-class NoBranches(Exception):
-    """A model that was to have loops over sizes has one path alone."""
-
-
-def capture_paths(
-    session: CaptureSession, assumptions: Assumptions, *, of_sizes: bool = False, must_branch: bool = False
-) -> Captured:
+def capture_paths(session: CaptureSession, assumptions: Assumptions, *, of_sizes: bool = False) -> Captured:
     """The capture of a model with all paths that data may make it take.
 
     Args:
         session: The model.
         assumptions: What its executions assume.
         of_sizes: Whether a loop over a dynamic size is a branch, and not unrolled for the example.
-        must_branch: Whether it is an error that there are no branches.
 
     Raises:
         PathsRefused: There are too many paths, or they do not end alike.
-        NoBranches: There are none. It is raised after one execution of the model.
         Exception: What the capture of a path raises.
     """
-    return _PathCapture(session, assumptions, of_sizes=of_sizes, must_branch=must_branch).captured()
+    return _PathCapture(session, assumptions, of_sizes=of_sizes).captured()
 
 
 class _PathCapture:
@@ -56,11 +48,10 @@ class _PathCapture:
         assumptions: What the execution of all paths at once assumes. That of a single one follows numbers that data
             decides as well, whatever the sizes are.
         of_sizes: See `capture_paths`.
-        must_branch: See `capture_paths`.
     """
 
-    def __init__(self, session: CaptureSession, assumptions: Assumptions, *, of_sizes: bool, must_branch: bool) -> None:
-        self._session, self._of_sizes, self._must_branch = session, of_sizes, must_branch
+    def __init__(self, session: CaptureSession, assumptions: Assumptions, *, of_sizes: bool) -> None:
+        self._session, self._of_sizes = session, of_sizes
         self._assumptions = dataclasses.replace(assumptions, is_following=False)
         self._draws = False
 
@@ -71,8 +62,7 @@ class _PathCapture:
             try:
                 found = self._explored(paths)
             except Exception as error:
-                learned = paths.learned
-                if isinstance(error, NoBranches) or not (learned.numbers or learned.asked_again):
+                if not paths.learned.numbers and not paths.learned.asked_again:
                     raise
                 paths = self._no_paths()  # a loop may have a known number of iterations, and need Python's own numbers
                 paths.learned.carries_numbers = False
@@ -142,8 +132,6 @@ class _PathCapture:
         assumptions = dataclasses.replace(self._assumptions, rewrites_by_running=rewrites_by_running)
         of_sizes = self._of_sizes if of_sizes is None else of_sizes
         explore(paths, run, session.module, session.limits, of_sizes=of_sizes)
-        if self._must_branch and len(paths.paths) == 1:
-            raise NoBranches("no loop over a dynamic size is a branch")
         try:
             return self._merged(paths, assumptions)
         except Unjoined:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from opbridge.capture.advice import advise_shapes, reason
-from opbridge.capture.all_paths import NoBranches
 from opbridge.capture.assumptions import Assumptions
 from opbridge.capture.captured import Captured, Failed, Outcome, SizesContradicted
 from opbridge.capture.control_flow import PathsRefused
@@ -117,7 +116,7 @@ def _noted(strategy: Strategy, progress: Progress, tried: list[Tried]) -> Outcom
     return found
 
 
-_OURS = (OpbridgeError, SizesContradicted, PathsRefused, NoBranches, OutOfTime)
+_OURS = (OpbridgeError, SizesContradicted, PathsRefused, OutOfTime)
 
 
 def _said(error: Exception) -> str:

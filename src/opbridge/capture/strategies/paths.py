@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from opbridge.base.torch_private import torch_failures
-from opbridge.capture.all_paths import NoBranches, capture_paths
+from opbridge.capture.all_paths import capture_paths
 from opbridge.capture.captured import Captured, Outcome, SizesContradicted
 from opbridge.capture.control_flow import OF_EMPTY_LIST, PathsRefused, is_of_empty_list
 from opbridge.capture.retries import is_by_loop
@@ -45,7 +45,7 @@ def _of_all_paths(progress: Progress) -> Outcome | NoImprovement:
         if not of_sizes and (torch_failures.is_data_dependent(error) or isinstance(error, SizesContradicted)):
             # A question that has more than two answers; that of before has two.
             return dataclasses.replace(failed, error=error)
-        if isinstance(error, SizesContradicted | NoBranches):  # which is what the first error says
+        if isinstance(error, SizesContradicted):  # which is what the first error says
             return NoImprovement(error)
         return dataclasses.replace(failed, of_paths=error)
 
@@ -53,7 +53,7 @@ def _of_all_paths(progress: Progress) -> Outcome | NoImprovement:
 def _deciding(progress: Progress, *, of_sizes: bool) -> Captured:
     """The capture of all paths, with loops over sizes as branches where it needs that."""
     try:
-        return capture_paths(progress.session, progress.first, of_sizes=of_sizes, must_branch=of_sizes)
+        return capture_paths(progress.session, progress.first, of_sizes=of_sizes)
     except (SizesContradicted, *OF_EMPTY_LIST) as error:
         is_of_loop = is_by_loop(error) if isinstance(error, SizesContradicted) else is_of_empty_list(error)
         if of_sizes or not progress.first.shapes.axes or not is_of_loop:

@@ -57,7 +57,7 @@ def _with_loops(progress: Progress) -> Outcome | NoImprovement:
     if any(map(written_by, captured.graph.graph.nodes)):
         session.identities.shares = True  # which the first of the captures would find, and the second repeat
     try:
-        looped = capture_paths(session, captured.assumptions.restarted(), of_sizes=True, must_branch=True)
+        looped = capture_paths(session, captured.assumptions.restarted(), of_sizes=True)
     except UsageError:
         raise
     except Exception as error:  # the loop is none that a file holds, which the conditions of the capture tell
