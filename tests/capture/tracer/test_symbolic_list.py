@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.capture.tracer.sized_sequences import Numbers, Parts, Rows, Zipped
+from opbridge.capture.tracer.sized_sequences import Zipped
 from opbridge.capture.tracer.symbolic_list import SymbolicList, chained, forming, plain, sequence_of
+from opbridge.capture.tracer.tensor_sequences import Numbers, Parts, Rows
 
 _ROWS = torch.arange(10.0).view(5, 2)
 _SIZES = torch.tensor([2, 0, 1, 2])

@@ -42,11 +42,11 @@ from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.recurrent_layers import checking_symbolic_sizes
 from opbridge.capture.tracer.repeating import Repeating
 from opbridge.capture.tracer.returned_lists import with_lists_joined
-from opbridge.capture.tracer.sized_sequences import iterating_tensors, repeating_lists, taking_sequences
 from opbridge.capture.tracer.sparse_operators import dense_form
 from opbridge.capture.tracer.subgraphs import body_of
 from opbridge.capture.tracer.symbolic_list import forming
 from opbridge.capture.tracer.symbolic_loops import asking, replace_form
+from opbridge.capture.tracer.taking_sequences import iterating_tensors, repeating_lists, taking_sequences
 from opbridge.capture.tracer.triton_launches import recording_launches
 from opbridge.capture.tracer.weights import constant_names, parts_of, replaced, shapes_of_earlier_runs, state_of
 from opbridge.errors import CaptureError
