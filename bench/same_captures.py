@@ -30,18 +30,19 @@ from typing import Any
 
 import torch
 
-sys.path[0] = str(Path(__file__).parents[1] / "tests")  # whose `models` are not those of bench/models.py
+sys.path.pop(0)  # this folder, whose models.py is not the `models` of the tests
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from models.deciding import DECIDING  # noqa: E402
-from models.deciding_by_size import DECIDING_BY_SIZE, DecidingBySize  # noqa: E402
-from models.forms import FORMS  # noqa: E402
+from models.deciding import DECIDING
+from models.deciding_by_size import DECIDING_BY_SIZE, DecidingBySize
+from models.forms import FORMS
 
-from opbridge.capture import capture_call  # noqa: E402
-from opbridge.capture.config import CaptureConfig  # noqa: E402
-from opbridge.capture.resolved_call import resolved_call  # noqa: E402
-from opbridge.coverage.models import catalogue  # noqa: E402
-from opbridge.coverage.models.entries import ModelEntry  # noqa: E402
-from opbridge.errors import OpbridgeError  # noqa: E402
+from opbridge.capture import capture_call
+from opbridge.capture.config import CaptureConfig
+from opbridge.capture.resolved_call import resolved_call
+from opbridge.coverage.models import catalogue
+from opbridge.coverage.models.entries import ModelEntry
+from opbridge.errors import OpbridgeError
 
 Call = tuple[Any, tuple[Any, ...], dict[str, Any], Any]
 _ADDRESS = re.compile(r"0x[0-9a-f]+|/\S*/")

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opbridge.capture.functionalize import FunctionalGraph
-from opbridge.capture.strategies.strategy import Tried
 from opbridge.graph.captured_graph import AskedDimension, CapturedGraph
 from opbridge.graph.decisions import Decision
 from opbridge.graph.function_calls import FunctionCall
+from opbridge.graph.tried_strategies import Tried
 
 __all__ = ["Capture"]
 

@@ -128,7 +128,7 @@ class _Executions:
             return self._retried_after_eager_run()
         except UsageError:
             raise
-        except Exception:
+        except Exception:  # whatever an operator that torch traces raises; it is kept whole then
             if not operators.has_traced_operators():
                 raise
             if operators.calls is None:
@@ -141,7 +141,7 @@ class _Executions:
     def _retried_after_eager_run(self) -> Captured:
         try:
             return self._with_special_sizes_if_needed()
-        except Exception:
+        except Exception:  # whatever the model raises after a call whose results are not recorded yet
             if not self._needs_eager_run():
                 raise
         self._run_eagerly()

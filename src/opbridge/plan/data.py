@@ -8,8 +8,8 @@ from typing import Any
 from torch.fx import Node
 
 from opbridge.base.routes import ALLOWED_BY_DEFAULT
-from opbridge.capture.strategies.strategy import Tried
 from opbridge.graph.decisions import Decision
+from opbridge.graph.tried_strategies import Tried
 from opbridge.plan.faults import Fault
 from opbridge.plan.report import PlanReport
 from opbridge.plan.rows import PlanRow, Step

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from opbridge.base.routes import ROUTES
 from opbridge.base.wording import counted, listed
-from opbridge.capture.strategies.strategy import CAPTURED, Tried
 from opbridge.graph.decisions import Decision, summary_of
+from opbridge.graph.tried_strategies import CAPTURED, Tried
 from opbridge.nodes import operator_nodes
 from opbridge.plan.faults import Fault
 from opbridge.plan.rows import PlanRow

@@ -2,7 +2,7 @@
 
 | module | |
 | --- | --- |
-| strategy | a Strategy, the Progress that its condition is about, and what was tried |
+| strategy | a Strategy, and the Progress that its condition is about |
 | direct | the direct capture of the model on its example, and with more freedom for sizes |
 | sizes | captures that are valid for sizes on which the model takes another branch than on the example |
 | paths | the capture of all paths that data may make the model take |
@@ -17,6 +17,5 @@ it belongs to, and give it its place in `ordered.STRATEGIES`.
 from __future__ import annotations
 
 from opbridge.capture.strategies.ordered import STRATEGIES, run_strategies
-from opbridge.capture.strategies.strategy import Tried
 
-__all__ = ["STRATEGIES", "Tried", "run_strategies"]
+__all__ = ["STRATEGIES", "run_strategies"]

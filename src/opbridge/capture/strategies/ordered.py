@@ -14,9 +14,10 @@ from opbridge.capture.session import CaptureSession
 from opbridge.capture.strategies.direct import DIRECT, LARGER_EXAMPLE, SYMBOLIC_CALLS
 from opbridge.capture.strategies.paths import PATHS
 from opbridge.capture.strategies.sizes import LOOPS, OTHER_BRANCH, PADDING, SIZE_BRANCHES
-from opbridge.capture.strategies.strategy import CAPTURED, NoImprovement, Progress, Strategy, Tried, demands_of
+from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy, demands_of
 from opbridge.capture.strategies.torch_export import STRICT, TORCH_EXPORT, dimensions
 from opbridge.errors import CaptureError, OpbridgeError
+from opbridge.graph.tried_strategies import CAPTURED, Tried
 
 __all__ = ["STRATEGIES", "run_strategies"]
 

@@ -1,8 +1,9 @@
-"""A strategy for a capture, what it is chosen by, and what was tried."""
+"""A strategy for a capture, and what it is chosen by."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,30 +13,7 @@ from opbridge.capture.captured import Captured, Failed, Outcome, SizesContradict
 from opbridge.capture.one_capture import demands
 from opbridge.capture.session import CaptureSession
 
-__all__ = ["CAPTURED", "NoImprovement", "Progress", "Strategy", "Tried", "demands_of"]
-
-
-CAPTURED = "captured"
-"""The result of a strategy that gave a better capture than those before it."""
-
-
-@dataclass(frozen=True)
-class Tried:
-    """A strategy that was tried.
-
-    Attributes:
-        strategy: Its name.
-        result: How it ended: `CAPTURED`, "no improvement" with the reason where there is one, or the error.
-        executions: How many executions of the model it took.
-    """
-
-    strategy: str
-    result: str
-    executions: int
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain data."""
-        return dataclasses.asdict(self)
+__all__ = ["NoImprovement", "Progress", "Strategy", "demands_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +50,7 @@ class Progress:
         shapes = self.first.shapes
         return bool(shapes.axes) and shapes.verify is None and not self.session.is_for_example
 
-    @property
+    @functools.cached_property
     def demands(self) -> list[Any]:
         """What the best outcome needs of the sizes; see `demands_of`."""
         return [] if self.outcome is None else demands_of(self.session, self.outcome)

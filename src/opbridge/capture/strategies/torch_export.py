@@ -132,7 +132,7 @@ def _strict(progress: Progress, failed: Failed) -> Captured:
         raise CaptureError(advise(error)) from error
     try:
         captured = capture_once(session, assumptions)
-    except Exception:
+    except Exception:  # whatever torch raises in this mode; the first error says more
         mode = torch_failures.is_data_dependent(error) and _is_the_mode(session, assumptions)
         raise CaptureError(advise(error, mode=mode)) from error
     why = f"captured with torch.export's strict mode, because its default mode failed: {reason(error)}"
@@ -152,7 +152,7 @@ def _violated(session: CaptureSession, assumptions: Assumptions) -> list[Any]:
     )
     try:
         return demands(session, capture_once(session, relaxed, is_compared=False), checked=False)
-    except Exception:
+    except Exception:  # what torch raises here too; the advice then has torch's own words
         return []
 
 
@@ -168,6 +168,6 @@ def _is_the_mode(session: CaptureSession, assumptions: Assumptions) -> bool:
     try:
         with evaluating(session.module), SideEffects(session.module):
             capture_once(session, dataclasses.replace(assumptions, mode="direct"))
-    except Exception:
+    except Exception:  # whatever the model or torch raises in evaluation mode
         return False
     return True

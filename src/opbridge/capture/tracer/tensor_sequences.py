@@ -22,12 +22,11 @@ from opbridge.capture.tracer.symbolic_loops import (
 
 __all__ = ["CUTTING", "INTEGERS", "Listed", "Numbers", "Parts", "Rows", "chained_tensors", "cut"]
 
-
 INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
 
 
-class Rows(SizedSequence):
-    """The rows of a tensor."""
+class _OfTensor(SizedSequence):
+    """As many elements as a tensor has rows."""
 
     is_indexed = _counts_from_end = True
 
@@ -37,6 +36,13 @@ class Rows(SizedSequence):
     @property
     def length(self) -> Any:
         return self.rows.shape[0]
+
+    def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
+        return self.rows.to(dtype=dtype, device=device)
+
+
+class Rows(_OfTensor):
+    """The rows of a tensor."""
 
     def at(self, index: Any) -> Any:
         return torch.select(self.rows, 0, index)
@@ -52,9 +58,6 @@ class Rows(SizedSequence):
 
     def stacked(self, dim: int) -> torch.Tensor | None:
         return self.rows.movedim(0, dim).clone()
-
-    def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
-        return self.rows.to(dtype=dtype, device=device)
 
     def padded(self, batch_first: bool, value: float, side: str) -> torch.Tensor | None:
         if self.rows.dim() < 2:
@@ -77,23 +80,11 @@ class Listed(Rows):
     """`list(tensor)`."""
 
 
-class Numbers(SizedSequence):
+class Numbers(_OfTensor):
     """`tensor.tolist()`."""
-
-    is_indexed = _counts_from_end = True
-
-    def __init__(self, rows: torch.Tensor) -> None:
-        self.rows = rows
-
-    @property
-    def length(self) -> Any:
-        return self.rows.shape[0]
 
     def at(self, index: Any) -> Any:
         return number_at(self.rows, index) if self.rows.dim() == 1 else torch.select(self.rows, 0, index).tolist()
-
-    def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
-        return self.rows.to(dtype=dtype, device=device)
 
     def elements(self) -> list[Any]:
         return [each.tolist() for each in self.rows.unbind(0)]
