@@ -47,6 +47,14 @@ def filled(values):
     return found, parts["all"], [first, others]
 
 
+def extended(values):
+    found = list()  # noqa: C408  # as models write it
+    found.extend(values)
+    added = []
+    added += values
+    return found, added
+
+
 def unzipped(pairs):
     return zip(*[(a, b) for a, b in pairs])  # noqa: B905
 
@@ -62,6 +70,7 @@ def test_each_kind_of_list():
     assert (type(found), type(parts)) == (SymbolicList, SymbolicList)
     assert found == [5, 6] and parts == [1, 5, 6]
     assert type(others) is list and others == [3, [4]]
+    assert [type(each) for each in _run(extended, [5, 6])] == [SymbolicList, SymbolicList]
     assert _run(unzipped, [(1, 2)]) == ("unzipped", [(1, 2)])
 
 

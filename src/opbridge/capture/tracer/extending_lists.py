@@ -1,8 +1,4 @@
-"""Lists that are extended by a sequence of a symbolic length: `found.extend(numbers)`, and `found += numbers`.
-
-A list takes the elements one by one from an iterator, in C. Where that is a loop of the file, it has to be known which
-list that is, and no other function of C may go over the sequence so.
-"""
+"""What the instructions of a function do with the lists that its variables hold."""
 
 from __future__ import annotations
 
@@ -14,20 +10,9 @@ from typing import Any
 
 from opbridge.base.python_private.instructions import instruction_at
 
-__all__ = ["extended_by", "is_added_in_place", "reads_elements"]
+__all__ = ["is_added_in_place", "reads_elements"]
 
 _STORING = ("STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL")
-
-
-def extended_by(frame: FrameType) -> list[Any] | None:
-    """The list that the instruction which a frame runs extends; None where it does something else.
-
-    Args:
-        frame: The frame.
-    """
-    name = _extended(frame.f_code, instruction_at(frame.f_code, frame.f_lasti).offset)
-    held = None if name is None else frame.f_locals.get(name)
-    return held if type(held) is list else None
 
 
 def is_added_in_place(frame: FrameType) -> bool:
@@ -51,24 +36,6 @@ def _begin(instruction: dis.Instruction) -> tuple[int | None, int | None]:
     """The line and the column that an instruction is compiled from."""
     positions = instruction.positions
     return (None, None) if positions is None else (positions.lineno, positions.col_offset)
-
-
-@functools.cache
-def _extended(code: CodeType, offset: int) -> str | None:
-    """The variable whose list an instruction extends."""
-    added = _added(code, offset)
-    if added is not None:
-        return added
-    instructions = list(dis.get_instructions(code))
-    call = next((each for each in instructions if each.offset == offset), None)
-    if call is None or "CALL" not in call.opname or "KW" in call.opname or call.arg != 1:
-        return None
-    for held, method in itertools.pairwise(instructions):
-        if method.offset >= offset or method.argval != "extend" or method.opname not in ("LOAD_METHOD", "LOAD_ATTR"):
-            continue
-        if held.opname.startswith("LOAD_") and isinstance(held.argval, str) and _begin(held) == _begin(call):
-            return held.argval
-    return None
 
 
 @functools.cache

@@ -3,7 +3,8 @@
 In the syntax tree of a function,
 
 1. `[f(x) for x in values]` is given to a function that sees whether a loop of the file has made it;
-2. `[]` and `[x]` that are assigned are lists of that class, in a function that appends to lists in loops;
+2. `[]`, `[x]` and `list()` that are assigned are lists of that class, in a function that appends to lists in loops or
+   extends them;
 3. `[x, *values]` is a sum of lists, as `values` may have a symbolic length;
 4. `zip(*values)` gives a sequence for each place in tuples.
 """
@@ -27,7 +28,9 @@ ZIP = "__opbridge_unzipped__"
 
 _ADDING = frozenset({"append", "extend", "insert"})
 _NAMES = _ADDING | {"zip"}
+_IN_PLACE = [name for name, _ in dis._nb_ops].index("NB_INPLACE_ADD")  # type: ignore[attr-defined]
 _MAKING = (dis.opmap["LIST_EXTEND"], dis.opmap["LIST_APPEND"])
+_BUILDING, _ADDING_IN_PLACE = dis.opmap["BUILD_LIST"], bytes((dis.opmap["BINARY_OP"], _IN_PLACE))
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -47,6 +50,7 @@ def _may_fill(code: CodeType) -> bool:
     operations = code.co_code[::2]
     return (
         any(each in operations for each in _MAKING)
+        or (_BUILDING in operations and _ADDING_IN_PLACE in code.co_code)
         or any(name in _NAMES for name in code.co_names)
         or any(
             isinstance(each, CodeType) and (each.co_name in ("<listcomp>", "<genexpr>") or _may_fill(each))
@@ -57,10 +61,17 @@ def _may_fill(code: CodeType) -> bool:
 
 def _change(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     nodes = list(ast.walk(function))
-    fills = any(isinstance(each, ast.For | ast.While) for each in nodes) and any(map(_adds, nodes))
+    loops = any(isinstance(each, ast.For | ast.While) for each in nodes)
+    fills = any(_extends(each) or (loops and _adds(each)) for each in nodes)
     change = _Lists(fills)
     function.body = [change.visit(each) for each in function.body]
     return change.count > 0
+
+
+def _extends(node: ast.AST) -> bool:
+    """Whether a list is extended: `found.extend(values)`, or `found += values`."""
+    is_method = isinstance(node, ast.Attribute) and node.attr == "extend"
+    return is_method or (isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add))
 
 
 def _adds(node: ast.AST) -> bool:
@@ -72,7 +83,7 @@ class _Lists(ast.NodeTransformer):
     """Makes these changes.
 
     Args:
-        fills: Whether the function appends to lists in loops.
+        fills: Whether the function appends to lists in loops, or extends them.
 
     Attributes:
         count: How many it has made.
@@ -111,11 +122,11 @@ class _Lists(ast.NodeTransformer):
         is_zip = isinstance(node.func, ast.Name) and node.func.id == "zip" and not node.keywords
         if is_zip and len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
             return self._call(ZIP, node, node.args[0].value)
-        return node
+        return self._call(NEW, node, node) if self._fills and node in self._assigned else node
 
     def _note(self, value: ast.expr) -> None:
         """Notes the lists in what is assigned: a list, and those in a tuple, a list or a dict."""
-        if isinstance(value, ast.List):
+        if isinstance(value, ast.List) or _is_empty(value):
             self._assigned.add(value)
         inner: list[ast.expr | None] = []
         if isinstance(value, ast.List | ast.Tuple):
@@ -134,6 +145,12 @@ class _Lists(ast.NodeTransformer):
         for each in (call, call.func):
             ast.copy_location(each, at)
         return call
+
+
+def _is_empty(value: ast.expr) -> bool:
+    """Whether a value is `list()`."""
+    is_call = isinstance(value, ast.Call) and not value.args and not value.keywords
+    return is_call and isinstance(value.func, ast.Name) and value.func.id == "list"  # type: ignore[attr-defined]
 
 
 def _pieces(node: ast.List) -> list[ast.expr]:

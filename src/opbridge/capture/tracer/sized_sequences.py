@@ -18,6 +18,7 @@ from opbridge.capture.tracer.append_only_lists import elements_of
 from opbridge.capture.tracer.extending_lists import is_added_in_place
 from opbridge.capture.tracer.symbolic_loops import (
     asks,
+    extending,
     iterations_of,
 )
 from opbridge.errors import CaptureError
@@ -37,9 +38,6 @@ class SizedSequence(Sequence[Any]):
 
     _counts_from_end = False
     """Whether the index of an element that is read from a tensor may be negative."""
-
-    _extends = False
-    """Whether a list is about to be extended by it."""
 
     @property
     @abstractmethod
@@ -120,6 +118,16 @@ class SizedSequence(Sequence[Any]):
         iterations = iterations_of(Unmodified(held, self), frame) if self.is_indexed else None
         return elements if iterations is None else iterations
 
+    def extending(self, held: list[Any], frame: Any) -> Iterator[Any]:
+        """The elements by which a list is extended.
+
+        Args:
+            held: The list.
+            frame: The frame of the model that extends it.
+        """
+        iterations = extending(self, frame, held) if self.is_indexed else None
+        return iter(self.elements()) if iterations is None else iterations
+
     def append(self, *values: Any) -> None:
         """What modifies a list.
 
@@ -138,9 +146,6 @@ class SizedSequence(Sequence[Any]):
         return torch_sizes.is_of_data(self.length)
 
     def __len__(self) -> int:
-        if self._extends:  # a list asks for it in vain, as a hint
-            self._extends = False
-            raise TypeError
         return int(self.length)
 
     def __bool__(self) -> bool:
@@ -148,7 +153,6 @@ class SizedSequence(Sequence[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         iterations = iterations_of(self, sys._getframe(1)) if self.is_indexed else None
-        self._extends = iterations is not None and iterations.extended is not None
         return iter(self.elements()) if iterations is None else iterations
 
     def __getitem__(self, index: Any) -> Any:

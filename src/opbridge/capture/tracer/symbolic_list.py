@@ -108,15 +108,16 @@ class SymbolicList(list[Any]):
         return SymbolicList(super().__mul__(times))
 
     def __iadd__(self, other: Any) -> Any:
-        self.extend(other)
+        super().extend(self._added(other, sys._getframe(1)))
         return self
 
     def extend(self, values: Iterable[Any]) -> None:
-        if sequence_of(values) is not None:
-            for each in values:  # a loop of the file
-                self.append(each)
-        else:
-            super().extend(values)
+        super().extend(self._added(values, sys._getframe(1)))
+
+    def _added(self, values: Iterable[Any], frame: Any) -> Iterable[Any]:
+        """What the list is extended by: for a sequence of a symbolic length, the iterations of a loop of the file."""
+        sequence = sequence_of(values)
+        return values if sequence is None else sequence.extending(self, frame)
 
     def insert(self, index: Any, value: Any) -> None:
         form = self.form

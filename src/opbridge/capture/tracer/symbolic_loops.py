@@ -32,7 +32,6 @@ from opbridge.base.python_private.loops import end_of
 from opbridge.base.python_private.stacks import list_being_filled
 from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_TURN
 from opbridge.capture.tracer.append_only_lists import AppendOnlyList, Iterations, LoopSummary, held_in
-from opbridge.capture.tracer.extending_lists import extended_by
 from opbridge.capture.tracer.gathered_lists import (
     is_number,
     joined,
@@ -286,10 +285,19 @@ def iterations_of(counted: Counted, frame: FrameType | None) -> SymbolicLoop | N
     """
     if frame is None or not asks(counted):
         return None
-    if instruction_at(frame.f_code, frame.f_lasti).name == "GET_ITER":
-        return SymbolicLoop(_active[-1], counted, frame)
-    extended = extended_by(frame)
-    return None if extended is None else SymbolicLoop(_active[-1], counted, frame, extended)
+    is_statement = instruction_at(frame.f_code, frame.f_lasti).name == "GET_ITER"
+    return SymbolicLoop(_active[-1], counted, frame) if is_statement else None
+
+
+def extending(counted: Counted, frame: FrameType, held: list[Any]) -> SymbolicLoop | None:
+    """The iterations that extend a list by a sequence, one element each; None where the sequence need not ask.
+
+    Args:
+        counted: The sequence.
+        frame: The frame of the model that extends the list.
+        held: The list.
+    """
+    return SymbolicLoop(_active[-1], counted, frame, held) if asks(counted) else None
 
 
 class SymbolicLoop:
@@ -358,8 +366,8 @@ class SymbolicLoop:
     def _begin(self, frame: FrameType) -> bool:
         """Begins the loop; False where what goes over it holds more than the variables of the frame."""
         if self.extended is not None:
-            extending = instruction_at(frame.f_code, frame.f_lasti).offset
-            return self._begin_at(frame, extending, extending + 2)
+            at = instruction_at(self.frame.f_code, self.frame.f_lasti).offset
+            return self._begin_at(self.frame, at, at + 2)
         if instruction_at(frame.f_code, frame.f_lasti).name != "FOR_ITER":
             return False
         if frame.f_code.co_flags & inspect.CO_GENERATOR:
@@ -405,7 +413,7 @@ class SymbolicLoop:
 
     def runs(self) -> bool:
         """Whether an iteration of it runs."""
-        if not self.offset <= self.frame.f_lasti < self._last:
+        if not self.offset <= instruction_at(self.frame.f_code, self.frame.f_lasti).offset < self._last:
             return False
         outer = self.outer
         if outer is None:
