@@ -6,7 +6,6 @@ import dis
 import functools
 import itertools
 from types import CodeType, FrameType
-from typing import Any
 
 from opbridge.base.python_private.instructions import instruction_at
 
