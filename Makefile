@@ -45,7 +45,8 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
-# What may depend on the release of torch, all of it, and of everything else what `make quick` runs: for TORCH=2.13.0.
+# What may depend on the release of torch, with half of the rows of slow tests, and of everything else what `make quick`
+# runs: for TORCH=2.13.0.
 test-torch: $(READY)
 	$(BIN)/python -m pytest --touching-torch -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 

@@ -242,6 +242,7 @@ def test_a_machine_without_torch_is_told_what_to_install(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough  # other tests ask for the checks one by one
 def test_mutated_nodes_end_in_errors_and_not_in_crashes(tmp_path):
     pytest.importorskip("expecttest", reason="PyTorch's test database needs it")
     from attack.campaigns import hostile_nodes

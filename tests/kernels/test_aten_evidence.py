@@ -151,6 +151,7 @@ def test_the_operators_of_a_sweep_are_sorted_out(tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough  # two campaigns in processes under a guard
 def test_the_campaign_finds_what_operators_do_out_of_bounds(tmp_path):
     release = torch.__version__.partition("+")[0]
     torch.save({}, tmp_path / f"samples-{release}.pt")

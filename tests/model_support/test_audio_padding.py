@@ -46,6 +46,7 @@ def test_amounts_are_those_of_transformers_for_long_inputs(stride):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough  # the tests above ask the same of its layers
 def test_a_codec_is_exported_for_all_lengths(tmp_path):
     _computed()
     torch.manual_seed(0)
