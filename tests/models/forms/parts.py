@@ -391,11 +391,24 @@ def parts_of_a_copy_popped_first(x, lengths):
     return torch.cat([*parts, first])
 
 
-@_parts(refused_dynamic="Make a list of it by a comprehension")
+@_parts()
 def parts_popped_first(x, lengths):
     parts = list(x.split(lengths.tolist()))
     first = parts.pop(0)
     return torch.cat([*parts, first])
+
+
+@_parts()
+def parts_of_a_list_modified(x, lengths):
+    parts = list(x.split(lengths.tolist()))
+    others = list(parts)
+    parts.append(x[:1])
+    parts.insert(0, x[-1:] * 2)
+    others[-1] = x[:1] + 1
+    others.append(x.cos())
+    del others[0]
+    parts.extend(x.exp().split(lengths.tolist()))
+    return torch.cat(parts), torch.cat(others), len(parts) + 0 * x.sum()
 
 
 @_parts()

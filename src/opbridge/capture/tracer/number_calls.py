@@ -25,7 +25,7 @@ from opbridge.capture.tracer.list_forms import form_of
 from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, Reversed, SizedSequence, Unmodified, Zipped
 from opbridge.capture.tracer.symbolic_list import SymbolicList, chained, is_list, sequence_of
 from opbridge.capture.tracer.symbolic_loops import asks, copied, grown_length, has_grown, runs_over
-from opbridge.capture.tracer.tensor_sequences import Listed, Numbers, Rows
+from opbridge.capture.tracer.tensor_sequences import Numbers, Rows
 
 __all__ = ["OTHER_PACKAGES", "FollowingCalls", "elements_of_generator", "length"]
 
@@ -243,12 +243,12 @@ def _collected(kind: type, *args: Any) -> Any:
         return kind(*args)
     (values,) = args
     if isinstance(values, SizedSequence):
-        return values
+        return values.copied() if kind is list else values
     if type(values) is SymbolicList:
         return values.copy() if kind is list or values.form is not None else tuple(list.__iter__(values))
     if isinstance(values, torch.Tensor):
         found = _sequence(values)
-        return kind(values) if found is None else Listed(values) if kind is list else found
+        return kind(values) if found is None else found.copied() if kind is list else found
     if isinstance(values, types.GeneratorType):  # whose loop may ask before each iteration
         values = elements_of_generator(values)
     return as_symbolic(values) if kind is list else copied(values, kind(values))
@@ -386,6 +386,8 @@ def _isinstance(value: Any, kinds: Any) -> bool:
 
 def _type(*args: Any, **settings: Any) -> Any:
     """`type`: of a symbolic size, int."""
+    if len(args) == 1 and isinstance(args[0], SizedSequence) and args[0].is_list:
+        return list
     if len(args) == 1 and type(args[0]) in _PLAIN:
         return type(_PLAIN[type(args[0])])
     return type(*args, **settings)
@@ -397,7 +399,6 @@ _PLAIN: dict[type, Any] = {
     torch.SymBool: True,
     SymbolicList: [],
     Joined: [],
-    Listed: [],
     Numbers: [],
     Range: [],
     Repeated: [],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
 import sys
@@ -38,6 +39,9 @@ class SizedSequence(Sequence[Any]):
 
     _counts_from_end = False
     """Whether the index of an element that is read from a tensor may be negative."""
+
+    is_list = False
+    """Whether it is a list of its own, which may be modified."""
 
     @property
     @abstractmethod
@@ -128,18 +132,59 @@ class SizedSequence(Sequence[Any]):
         iterations = extending(self, frame, held) if self.is_indexed else None
         return iter(self.elements()) if iterations is None else iterations
 
-    def append(self, *values: Any) -> None:
-        """What modifies a list.
+    def copied(self) -> SizedSequence:
+        """`list(sequence)`: a sequence of its own, which may be modified."""
+        found = copy.copy(self)
+        found.is_list = True
+        return found
+
+    def append(self, value: Any) -> None:
+        self._become(self.chained([self, [value]]))
+
+    def extend(self, values: Any) -> None:
+        self._become(self.chained([self, values if isinstance(values, SizedSequence) else list(values)]))
+
+    def insert(self, index: Any, value: Any) -> None:
+        self._become(self.with_inserted(operator.index(index), value))
+
+    def pop(self, index: Any = -1) -> Any:
+        element = self[index]
+        self._become(self.without(index))
+        return element
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self[index]  # which there has to be
+        self._become(self.with_element(index, value))
+
+    def __delitem__(self, index: Any) -> None:
+        self[index]
+        self._become(self.without(index))
+
+    def reverse(self) -> None:
+        self._become(self[::-1])
+
+    def sort(self, **settings: Any) -> None:
+        self._become(None)
+
+    def remove(self, value: Any) -> None:
+        self._become(None)
+
+    def clear(self) -> None:
+        self._become(None)
+
+    def _become(self, other: Any) -> None:
+        """Takes the elements of another sequence, in the same object.
 
         Raises:
-            CaptureError: Always.
+            CaptureError: It is not a list of its own, or the other one is not known.
         """
-        raise CaptureError(
-            "A sequence whose length depends on the inputs is modified. Make a list of it by a comprehension, "
-            "[each for each in values], which may be modified after it."
-        )
-
-    extend = insert = pop = remove = clear = sort = reverse = append
+        if not self.is_list or not isinstance(other, SizedSequence):
+            raise CaptureError(
+                "A sequence whose length depends on the inputs is modified. Make a list of it by a comprehension, "
+                "[each for each in values], which may be modified after it."
+            )
+        self.__class__ = type(other)
+        self.__dict__ = {**vars(other), "is_list": True}
 
     def is_of_data(self) -> bool:
         """Whether data decide the length."""

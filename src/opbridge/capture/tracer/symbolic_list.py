@@ -166,6 +166,8 @@ def chained(*values: Any) -> Any:
     forms = [form if (form := sequence_of(each)) is not None else list(each) for each in values]
     some: Any = next(each for each in forms if type(each) is not list)
     form = some.chained(forms)
+    if form is not None and any(sequence_of(each) is each for each in values):  # of which no elements are held
+        return form.copied()
     found = SymbolicList(itertools.chain(*map(_elements, values)))
     found._become(form)
     return found

@@ -20,7 +20,7 @@ from opbridge.capture.tracer.symbolic_loops import (
     once,
 )
 
-__all__ = ["CUTTING", "INTEGERS", "Listed", "Numbers", "Parts", "Rows", "chained_tensors", "cut"]
+__all__ = ["CUTTING", "INTEGERS", "Numbers", "Parts", "Rows", "chained_tensors", "cut"]
 
 INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
 
@@ -74,10 +74,6 @@ class Rows(_OfTensor):
         if asks(self):  # where no loop asks for the rows one by one, `unbind` gives a sequence again
             return [self.at(index) for index in range(int(self.length))]
         return list(self.rows.unbind(0))
-
-
-class Listed(Rows):
-    """`list(tensor)`."""
 
 
 class Numbers(_OfTensor):
