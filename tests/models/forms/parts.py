@@ -451,7 +451,14 @@ class PooledParts(nn.Module):
         return torch.cat(pooled, dim=0)
 
 
-@_parts(refused_dynamic="requires count == 3")
+@_parts()
+def parts_unpadded_after_time(x, lengths):
+    padded = pad_sequence(x.split(lengths.tolist()))
+    parts = unpad_sequence(padded, lengths - (lengths > 1).long())
+    return torch.stack([part.sum(0) for part in parts]), torch.cat(parts), padded * 2
+
+
+@_parts()
 def parts_unpadded(x, lengths):
     padded = pad_sequence(x.split(lengths.tolist()), batch_first=True)
     return torch.cat([part * 2 for part in unpad_sequence(padded, lengths, batch_first=True)])

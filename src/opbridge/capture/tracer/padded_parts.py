@@ -1,4 +1,4 @@
-"""`torch.nn.utils.rnn.pad_sequence` of parts of a tensor, of which data decide the number and the lengths."""
+"""`pad_sequence` and `unpad_sequence` of `torch.nn.utils.rnn`, of parts whose number and lengths data decide."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ import torch
 
 from opbridge.base.attributes import replacing
 
-__all__ = ["padded", "padding_by"]
+__all__ = ["padded", "padding_by", "unpadded"]
 
 _RNN: Any = torch.nn.utils.rnn
-_PADDED = "__opbridge_padded"
-_ORIGINAL: Any = types.FunctionType(_RNN.pad_sequence.__code__, vars(_RNN))
+_UNPAD: Any = _RNN.unpad_sequence
+_PADDED, _UNPADDED = "__opbridge_padded", "__opbridge_unpadded"
+_ORIGINALS: dict[Any, Any] = {
+    each: types.FunctionType(each.__code__, vars(_RNN), argdefs=each.__defaults__)
+    for each in (_RNN.pad_sequence, _UNPAD)
+}
 
 
 def padded(
@@ -49,30 +53,53 @@ def padded(
     return found if batch_first else found.transpose(0, 1)
 
 
-@contextlib.contextmanager
-def padding_by(pad: Callable[..., torch.Tensor | None]) -> Iterator[None]:
-    """Within this context, `pad_sequence` asks a function first, wherever a model has imported it from.
+def unpadded(padded: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What `unpad_sequence` leaves of rows that were padded at the right.
 
     Args:
-        pad: Called with all four arguments; what it gives is the result, unless that is None.
-    """
-    function = _RNN.pad_sequence
+        padded: The rows, of one length, along the first dimension.
+        lengths: How many elements of each row are left, or more than it has.
 
-    def asking(*args: Any) -> torch.Tensor:
-        found = pad(*args)
-        return _ORIGINAL(*args) if found is None else found
+    Returns:
+        The elements that are left, joined along the first dimension, and how many each row has of them.
+    """
+    torch._check(padded.shape[0] == lengths.shape[0])
+    is_part = torch.arange(padded.shape[1], device=lengths.device) < lengths.unsqueeze(1)
+    return padded[is_part], is_part.sum(1)
+
+
+@contextlib.contextmanager
+def padding_by(pad: Callable[..., Any], unpad: Callable[..., Any]) -> Iterator[None]:
+    """Within this context, `pad_sequence` and `unpad_sequence` ask a function first, wherever a model has them from.
+
+    Args:
+        pad: Called with all four arguments of `pad_sequence`; what it gives is the result, unless that is None.
+        unpad: The same of `unpad_sequence`, with three.
+    """
+    with _asking(_PADDED, _RNN.pad_sequence, _pad_sequence, pad), _asking(_UNPADDED, _UNPAD, _unpad_sequence, unpad):
+        yield
+
+
+@contextlib.contextmanager
+def _asking(name: str, function: Any, own: Any, first: Callable[..., Any]) -> Iterator[None]:
+    """Within this context, a function of torch's has the code of our own, which calls a global of this name."""
+    original = _ORIGINALS[function]
+
+    def asking(*args: Any) -> Any:
+        found = first(*args)
+        return original(*args) if found is None else found
 
     names = function.__globals__
-    before = names.get(_PADDED)
-    names[_PADDED] = asking
+    before = names.get(name)
+    names[name] = asking
     try:
-        with replacing((function, "__code__", _pad_sequence.__code__)):
+        with replacing((function, "__code__", own.__code__)):
             yield
     finally:
         if before is None:
-            del names[_PADDED]
+            del names[name]
         else:
-            names[_PADDED] = before
+            names[name] = before
 
 
 def _pad_sequence(
@@ -80,3 +107,8 @@ def _pad_sequence(
 ) -> Any:
     """What torch's function of this name runs in the place of its own code, with the globals of that."""
     return __opbridge_padded(sequences, batch_first, padding_value, padding_side)  # type: ignore[name-defined]  # noqa: F821
+
+
+def _unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: Any = False) -> Any:
+    """The same for this function."""
+    return __opbridge_unpadded(padded_sequences, lengths, batch_first)  # type: ignore[name-defined]  # noqa: F821

@@ -13,7 +13,7 @@ import torch
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_proxies
 from opbridge.capture.tracer.arranging import ARRANGED, arranged
-from opbridge.capture.tracer.padded_parts import padded, padding_by
+from opbridge.capture.tracer.padded_parts import padded, padding_by, unpadded
 from opbridge.capture.tracer.sized_sequences import Repeated, SizedSequence, is_asked
 from opbridge.capture.tracer.symbolic_list import SymbolicList, is_list, sequence_of
 from opbridge.capture.tracer.symbolic_loops import (
@@ -21,7 +21,7 @@ from opbridge.capture.tracer.symbolic_loops import (
     iterations_of,
     lacks_elements,
 )
-from opbridge.capture.tracer.tensor_sequences import CUTTING, INTEGERS, Numbers, Rows, cut
+from opbridge.capture.tracer.tensor_sequences import CUTTING, INTEGERS, Numbers, Parts, Rows, cut
 
 __all__ = ["iterating_tensors", "repeating_lists", "taking_sequences"]
 
@@ -67,7 +67,7 @@ def iterating_tensors() -> Iterator[None]:
 @contextlib.contextmanager
 def taking_sequences() -> Iterator[None]:
     """Within this context, functions that take a list take a sequence of a symbolic length."""
-    with replacing(*map(_taking_sequences, _OF_C)), padding_by(_pad):
+    with replacing(*map(_taking_sequences, _OF_C)), padding_by(_pad, _unpad):
         yield
 
 
@@ -84,6 +84,17 @@ def _pad(sequences: Any, batch_first: bool, value: float, side: str) -> torch.Te
     if sizes is not None:
         return padded(whole, sizes, sizes.cumsum(0), batch_first, value, side) if dim == 0 else None
     return None if whole.dim() < 2 else whole.clone() if batch_first else whole.transpose(0, 1).clone()
+
+
+def _unpad(padded: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> SizedSequence | None:
+    """What `unpad_sequence` gives where the number of rows is symbolic; None elsewhere."""
+    if not isinstance(padded, torch.Tensor) or padded.dim() < 2 or not isinstance(lengths, torch.Tensor):
+        return None
+    if lengths.dim() != 1 or not is_asked(Numbers(lengths)):
+        return None
+    rows = padded if batch_first else padded.transpose_(0, 1)  # as the function does it, in place
+    whole, sizes = unpadded(rows, lengths)
+    return Parts.of_list(whole, sizes, 0).copied()
 
 
 _OF_C: tuple[tuple[Any, str], ...] = (
