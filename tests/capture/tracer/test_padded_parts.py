@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.nn.utils.rnn import pad_sequence
+from torch.nn.utils.rnn import pad_sequence, unpad_sequence
 
 import opbridge
 from opbridge.capture.tracer.padded_parts import padding_by
@@ -76,11 +76,49 @@ def test_a_function_that_was_imported_by_its_name_and_a_list(settings):
     assert program.verification.ok and len(program.verification.runs) == 3
 
 
-def test_the_function_is_torchs_own_afterwards():
-    code, names = pad_sequence.__code__, set(vars(torch.nn.utils.rnn))
-    with padding_by(lambda *given: torch.tensor(len(given))):
+@pytest.mark.slow
+def test_parts_of_one_length_are_stacked(tmp_path):
+    class Stacked(torch.nn.Module):
+        def forward(self, x, lengths):
+            parts, columns = x.split(lengths.tolist()), x.T.split(lengths.tolist(), 1)
+            return torch.stack(parts), torch.stack(parts, 1), torch.stack(columns, -1), torch.stack(columns)
+
+    others = [_given(*each) for each in ((4,), (2, 2, 2), (1, 1, 1, 1, 1), (0, 0))]
+    path = tmp_path / "model.onnx"
+    shapes = ({0: "size"}, {0: "parts"})
+    program = opbridge.export(Stacked().eval(), _given(3, 3), path, dynamic_shapes=shapes, inputs=others)
+    assert program.verification.ok and len(program.verification.runs) == 5
+    x, lengths = _given(3, 3, 2)  # which torch.stack refuses
+    with pytest.raises(Exception, match="Reshape|reshape"):
+        opbridge.session(path).run(None, {"x": x.numpy(), "lengths": lengths.numpy()})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_rows_are_unpadded(batch_first):
+    class Unpadded(torch.nn.Module):
+        def forward(self, x, lengths):
+            parts = unpad_sequence(x, lengths, batch_first)
+            sums = torch.stack([part.sum(0) for part in parts])
+            return sums, torch.cat(parts), parts[-1], x * 2
+
+    def given(count, longest, *lengths):
+        return torch.randn(*((count, longest) if batch_first else (longest, count)), 2), torch.tensor(lengths)
+
+    others = [given(1, 4, 4), given(4, 3, 0, 3, 1, 9), given(2, 1, 1, 0)]
+    shapes = ({0: "count" if batch_first else "longest", 1: "longest" if batch_first else "count"}, {0: "count"})
+    program = opbridge.export(Unpadded().eval(), given(3, 5, 2, 5, 1), dynamic_shapes=shapes, inputs=others)
+    assert program.verification.ok and len(program.verification.runs) == 4
+
+
+def test_the_functions_are_torchs_own_afterwards():
+    codes, names = [each.__code__ for each in (pad_sequence, unpad_sequence)], set(vars(torch.nn.utils.rnn))
+    with padding_by(lambda *given: torch.tensor(len(given)), lambda *given: len(given)):
         assert pad_sequence([torch.ones(2)], True).item() == 4
-        with padding_by(lambda *given: None):
+        assert unpad_sequence(torch.ones(2, 2), torch.ones(2)) == 3
+        with padding_by(lambda *given: None, lambda *given: None):
             assert pad_sequence([torch.ones(2)], True).shape == (1, 2)
+            assert [len(each) for each in unpad_sequence(torch.ones(1, 2), torch.tensor([1]), True)] == [1]
         assert pad_sequence([torch.ones(2)]).item() == 4
-    assert pad_sequence.__code__ is code and set(vars(torch.nn.utils.rnn)) == names
+    assert [each.__code__ for each in (pad_sequence, unpad_sequence)] == codes
+    assert set(vars(torch.nn.utils.rnn)) == names

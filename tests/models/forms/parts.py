@@ -59,7 +59,7 @@ def parts_padded_to_the_longest_in_a_list(x, lengths):
     return torch.stack(padded)
 
 
-@_parts(refused_dynamic="requires count == 3")
+@_parts()
 def parts_padded_to_a_maximum_without_int(x, lengths):
     longest = lengths.max()
     return torch.stack([functional.pad(p, (0, 0, 0, longest - p.size(0))) for p in x.split(lengths.tolist())])

@@ -92,8 +92,10 @@ def _unpad(padded: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> Si
         return None
     if lengths.dim() != 1 or not is_asked(Numbers(lengths)):
         return None
-    rows = padded if batch_first else padded.transpose_(0, 1)  # as the function does it, in place
+    rows = padded if batch_first else padded.transpose(0, 1)
     whole, sizes = unpadded(rows, lengths)
+    if not batch_first:
+        padded.transpose_(0, 1)  # as the function leaves it
     return Parts.of_list(whole, sizes, 0).copied()
 
 

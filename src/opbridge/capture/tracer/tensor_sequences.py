@@ -175,6 +175,18 @@ class Parts(SizedSequence):
         torch._check(total == self.whole.shape[self.dim])
         return torch.cat([self.whole.narrow(self.dim, 0, total)], self.dim)
 
+    def stacked(self, dim: int) -> torch.Tensor | None:
+        whole = self.joined(self.dim)
+        if whole is None:
+            return None
+        # Parts that are stacked have one size, else there is an error: it is the largest, which fits all of them.
+        count, longest = self.lengths.length, self.lengths.rows.max().item()
+        torch._check(longest >= 0)
+        torch._check(count * longest == whole.shape[self.dim])
+        first = whole.movedim(self.dim, 0)
+        rows = first.reshape(count, longest, *first.shape[1:])
+        return rows.movedim(1, self.dim + 1).movedim(0, dim)
+
     def padded(self, batch_first: bool, value: float, side: str) -> torch.Tensor | None:
         return None if self.dim else padded(self.whole, self.lengths.rows, self._ends, batch_first, value, side)
 
