@@ -41,8 +41,8 @@ TOUCHING_TORCH = (
     *("kernels/test_aten_kernel.py", "kernels/test_kernel_load.py", "kernels/test_kernel_views.py"),
     "kernels/test_device_launches.py",
 )
-"""What may depend on the release of torch by more than an operator's results: `make test-torch` runs it, and half of the
-rows of its slow tests."""
+"""What may depend on the release of torch by more than an operator's results: `make test-torch` runs it, and half of
+the rows of its slow tests."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 from opbridge.capture.tracer.sized_sequences import Zipped
 from opbridge.capture.tracer.symbolic_list import SymbolicList, chained, forming, plain, sequence_of
 from opbridge.capture.tracer.tensor_sequences import Numbers, Parts, Rows
+from opbridge.errors import CaptureError
 
 _ROWS = torch.arange(10.0).view(5, 2)
 _SIZES = torch.tensor([2, 0, 1, 2])
@@ -43,7 +44,7 @@ def become():
         note(values, form)
         return values
 
-    with forming(lambda values: known.get(id(values)), note):
+    with forming(lambda values: known.get(id(values)), note, lambda values: None):
         yield made
 
 
@@ -159,3 +160,36 @@ def test_a_tree_without_them():
     assert type(found["a"]) is list and type(found["a"][1][0]) is list
     assert plain([1, {"x": 2}]) == [1, {"x": 2}]
     assert pytree.tree_map(lambda each: each + 1, SymbolicList([1])) == [2]
+
+
+@pytest.mark.parametrize("kind", ["rows", "numbers", "parts", "pairs"])
+def test_a_sequence_is_modified_where_it_is_a_list_of_its_own(kind):
+    """`list(sequence)`, modified as a list of Python's is; the sequence itself stays."""
+    form = _forms()[kind]
+    own, expected = form.copied(), _elements(form)
+    before = _elements(form)
+    for change in (
+        lambda held: held.insert(0, held[1]),
+        lambda held: held.append(held[-2]),
+        lambda held: held.pop(0),
+        lambda held: held.__setitem__(-1, held[0]),
+        lambda held: held.__delitem__(1),
+        lambda held: held.reverse(),
+        lambda held: held.extend(held[:1]),
+    ):
+        change(own)
+        change(expected)
+        _same([own[index] for index in range(int(own.length))], expected)
+    _same(_elements(form), before)
+
+
+@pytest.mark.parametrize("change", [lambda held: held.append(1), lambda held: held.pop(), lambda held: held.reverse()])
+def test_a_sequence_that_is_no_list_is_not_modified(change):
+    with pytest.raises(CaptureError, match="Make a list of it by a comprehension"):
+        change(Numbers(torch.tensor([1, 2])))
+
+
+@pytest.mark.parametrize("change", [lambda held: held.sort(), lambda held: held.remove(1), lambda held: held.clear()])
+def test_changes_that_need_the_elements_are_refused(change):
+    with pytest.raises(CaptureError, match="Make a list of it by a comprehension"):
+        change(Numbers(torch.tensor([1, 2])).copied())

@@ -539,7 +539,7 @@ def states_read_before_the_last(x):
     return torch.stack(states[2:], 1)
 
 
-@form(_SEQUENCE, refused_dynamic="fill a list with append only")
+@form(_SEQUENCE)
 def rows_inserted_first(x):
     """A recurrence from the end, whose states are in the order of the sequence."""
     states, state = [], x.new_zeros(x.shape[0], 4)
@@ -547,3 +547,34 @@ def rows_inserted_first(x):
         state = torch.tanh(state + x[:, t])
         states.insert(0, state)
     return torch.stack(states, 1)
+
+
+@form(_SEQUENCE)
+def rows_inserted_before_one(x):
+    """The same, begun with a state, of which each iteration reads the last, and which a loop goes over."""
+    states = [x.new_zeros(x.shape[0], 4)]
+    for t in range(x.shape[1] - 1, -1, -1):
+        states.insert(0, torch.tanh(states[0] * 0.5 + x[:, t]))
+    total = torch.zeros_like(states[-1])
+    for state in states:
+        total = total * 0.5 + state
+    return total, states[0], states[-2], torch.stack(states[1:])
+
+
+@form(_SEQUENCE)
+def returns_inserted_first(x):
+    """Discounted returns of a sequence of rewards."""
+    returns, value = [], x.new_zeros(x.shape[0])
+    for t in range(x.shape[1] - 1, -1, -1):
+        value = x[:, t, 0] + 0.9 * value
+        returns.insert(0, (value, t))
+    return torch.stack([each * t for each, t in returns], 1)
+
+
+@_parts()
+def parts_inserted_in_a_loop(x, lengths):
+    found, sizes = [], []
+    for part in x.split(lengths.tolist()):
+        found.insert(0, part.flip(0))
+        sizes.insert(0, len(part) * 2)
+    return torch.cat(found), torch.tensor(sizes), found[0], len(found) * x

@@ -18,6 +18,7 @@ May import: dynamic_shapes, and what the capture stands on.
 | contiguous_copies | `contiguous`, which asks sizes whether a tensor is in order already |
 | seeded_draws | random numbers after the model has set the seed |
 | number_calls, sized_sequences | `int(n)`, `range(n)` and the like in a model, lists of a symbolic length |
+| modifiable_sequences | what modifies such a list |
 | tensor_sequences, taking_sequences | such lists of rows or parts of a tensor, and where Python and torch take them |
 | padded_parts | `pad_sequence` of such a list of parts of a tensor |
 | sized_factories | windows, frequencies and the like of a symbolic size |

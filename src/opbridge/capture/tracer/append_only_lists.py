@@ -57,6 +57,7 @@ class LoopSummary:
         compared: The lists that have held several tensors.
         assumed: Those of `differing` that have held a single element, so that they may not differ.
         of_numbers: The lists that have held integers.
+        prepended: The lists before whose elements iterations insert others.
         widths: Whether lists have held tuples or lists, and of which length, by the places of these.
         nested: The lists to which loops within iterations append, or iterations both tensors and numbers.
         numbers: The variables of a function that hold another number in each iteration of a loop.
@@ -76,6 +77,7 @@ class LoopSummary:
     assumed: set[Hashable] = field(default_factory=set)
     nested: set[Hashable] = field(default_factory=set)
     of_numbers: set[Hashable] = field(default_factory=set)
+    prepended: set[Hashable] = field(default_factory=set)
     widths: dict[Hashable, tuple[type, int]] = field(default_factory=dict)
     numbers: dict[CodeType, set[str]] = field(default_factory=dict)
     asked_again: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
@@ -154,6 +156,8 @@ class AppendOnlyList:
             element.
         frame: Where a variable holds it, the frame of that: `outs += (x,)` has the variable hold another tuple.
         name: The name of the variable.
+        is_reversed: Whether iterations insert elements before the others: all that is said here of its elements is then
+            of the list from its end to its begin.
     """
 
     held: list[Any] | tuple[Any, ...]
@@ -166,6 +170,7 @@ class AppendOnlyList:
     is_kept: bool = True
     frame: FrameType | None = None
     name: Hashable = None
+    is_reversed: bool = False
     ends: list[int] = field(default_factory=list)
     inner: AppendOnlyList | None = None
     around: AppendOnlyList | None = None
@@ -175,16 +180,28 @@ class AppendOnlyList:
 
     @classmethod
     def of(
-        cls, held: list[Any] | tuple[Any, ...], loop: Iterations, place: Hashable, frame: FrameType, name: Hashable
+        cls,
+        held: list[Any] | tuple[Any, ...],
+        loop: Iterations,
+        place: Hashable,
+        frame: FrameType,
+        name: Hashable,
+        *,
+        is_reversed: bool = False,
     ) -> AppendOnlyList:
         """What a loop begins with."""
-        items = elements_of(held)
-        return cls(held, loop, len(items), known=items, beginning=list(items), place=place, frame=frame, name=name)
+        found = cls(held, loop, len(held), place=place, frame=frame, name=name, is_reversed=is_reversed)
+        found.known, found.beginning = found.items, found.items
+        return found
 
     @property
     def items(self) -> list[Any]:
         """The elements that the list holds now."""
-        return elements_of(self.held)
+        return self._elements_of(self.held)
+
+    def _elements_of(self, held: list[Any] | tuple[Any, ...]) -> list[Any]:
+        found = elements_of(held)
+        return found[::-1] if self.is_reversed else found
 
     def is_in_variable(self) -> bool:
         """Whether the variable holds another one, which begins with the elements at the last iteration; takes that."""
@@ -194,7 +211,7 @@ class AppendOnlyList:
         now = held.get(self.name)
         if type(now) is not type(self.held) or now is self.held:
             return False
-        if len(now) < len(self.known) or not all(map(operator.is_, elements_of(now), self.known)):
+        if len(now) < len(self.known) or not all(map(operator.is_, self._elements_of(now), self.known)):
             return False
         self.held = now
         return True
@@ -228,7 +245,7 @@ class AppendOnlyList:
         """Puts another object in the place of the last element at the last iteration."""
         at = len(self.known) - 1
         assert isinstance(self.held, list)
-        list.__setitem__(self.held, at, number)
+        list.__setitem__(self.held, len(self.held) - 1 - at if self.is_reversed else at, number)
         each: AppendOnlyList | None = self
         while each is not None:
             if at < len(each.known):

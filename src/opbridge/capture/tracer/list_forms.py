@@ -34,7 +34,7 @@ def form_of(values: SymbolicList | list[Any] | tuple[Any, ...]) -> SizedSequence
     if found is None:
         return None
     form: SizedSequence | None = once("form", (id(values), len(values)), lambda: (_form(*found), values))[0]
-    return form
+    return form[::-1] if form is not None and found[0].is_reversed else form
 
 
 def _form(growing: AppendOnlyList, loops: Knowing) -> SizedSequence | None:
@@ -81,6 +81,7 @@ def _columns(growing: AppendOnlyList, width: int) -> list[AppendOnlyList]:
                 beginning=[each[at] for each in growing.beginning],
                 place=place,
                 frame=None,
+                is_reversed=False,
                 _rows=None,
             )
         )

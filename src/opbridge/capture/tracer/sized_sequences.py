@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import operator
 import sys
@@ -17,6 +16,7 @@ from opbridge.base.torch_private import torch_sizes
 from opbridge.base.torch_private.torch_decisions import NoSuchElement
 from opbridge.capture.tracer.append_only_lists import elements_of
 from opbridge.capture.tracer.extending_lists import is_added_in_place
+from opbridge.capture.tracer.modifiable_sequences import ModifiableSequence
 from opbridge.capture.tracer.symbolic_loops import (
     asks,
     extending,
@@ -27,7 +27,7 @@ from opbridge.errors import CaptureError
 __all__ = ["Joined", "Range", "Repeated", "Reversed", "SizedSequence", "Unmodified", "Zipped", "is_asked"]
 
 
-class SizedSequence(Sequence[Any]):
+class SizedSequence(ModifiableSequence):
     """A sequence whose length is a symbolic size.
 
     It becomes a tensor where one is made of it, or where it is an index. Anything else needs its elements, and so fixes
@@ -39,9 +39,6 @@ class SizedSequence(Sequence[Any]):
 
     _counts_from_end = False
     """Whether the index of an element that is read from a tensor may be negative."""
-
-    is_list = False
-    """Whether it is a list of its own, which may be modified."""
 
     @property
     @abstractmethod
@@ -89,27 +86,7 @@ class SizedSequence(Sequence[Any]):
         return None
 
     def chained(self, pieces: Sequence[Any]) -> SizedSequence | None:
-        """The sum of sequences and plain lists, of which this is one; None where that is not known without elements."""
         return None
-
-    def with_inserted(self, index: int, value: Any) -> SizedSequence | None:
-        """The sequence with a further element before one."""
-        return self.chained([self[:index], [value], self[index:]])
-
-    def with_element(self, index: Any, value: Any) -> SizedSequence | None:
-        """The sequence with another element at an index."""
-        if isinstance(index, slice):
-            return None
-        after = [] if type(index) is int and index == -1 else self[index + 1 :]
-        return self.chained([self[:index], [value], after])
-
-    def without(self, index: Any) -> SizedSequence | None:
-        """The sequence without the element at an index."""
-        if isinstance(index, slice):
-            return None
-        if type(index) is int and index in (0, -1):
-            return self[1:] if index == 0 else self[:-1]
-        return self.chained([self[:index], self[index + 1 :]])
 
     def iterated(self, held: Any, elements: Iterator[Any], frame: Any) -> Iterator[Any]:
         """What a `for` statement over a list goes over that has this form.
@@ -131,60 +108,6 @@ class SizedSequence(Sequence[Any]):
         """
         iterations = extending(self, frame, held) if self.is_indexed else None
         return iter(self.elements()) if iterations is None else iterations
-
-    def copied(self) -> SizedSequence:
-        """`list(sequence)`: a sequence of its own, which may be modified."""
-        found = copy.copy(self)
-        found.is_list = True
-        return found
-
-    def append(self, value: Any) -> None:
-        self._become(self.chained([self, [value]]))
-
-    def extend(self, values: Any) -> None:
-        self._become(self.chained([self, values if isinstance(values, SizedSequence) else list(values)]))
-
-    def insert(self, index: Any, value: Any) -> None:
-        self._become(self.with_inserted(operator.index(index), value))
-
-    def pop(self, index: Any = -1) -> Any:
-        element = self[index]
-        self._become(self.without(index))
-        return element
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self[index]  # which there has to be
-        self._become(self.with_element(index, value))
-
-    def __delitem__(self, index: Any) -> None:
-        self[index]
-        self._become(self.without(index))
-
-    def reverse(self) -> None:
-        self._become(self[::-1])
-
-    def sort(self, **settings: Any) -> None:
-        self._become(None)
-
-    def remove(self, value: Any) -> None:
-        self._become(None)
-
-    def clear(self) -> None:
-        self._become(None)
-
-    def _become(self, other: Any) -> None:
-        """Takes the elements of another sequence, in the same object.
-
-        Raises:
-            CaptureError: It is not a list of its own, or the other one is not known.
-        """
-        if not self.is_list or not isinstance(other, SizedSequence):
-            raise CaptureError(
-                "A sequence whose length depends on the inputs is modified. Make a list of it by a comprehension, "
-                "[each for each in values], which may be modified after it."
-            )
-        self.__class__ = type(other)
-        self.__dict__ = {**vars(other), "is_list": True}
 
     def is_of_data(self) -> bool:
         """Whether data decide the length."""
@@ -440,6 +363,28 @@ class Zipped(SizedSequence):
         found = tuple(each.taken(places) for each in self.sequences)
         return None if None in found or self.first is not None else Zipped(found, kind=self.kind)  # type: ignore[arg-type]
 
+    def chained(self, pieces: Sequence[Any]) -> SizedSequence | None:
+        if not all(map(self._is_like, pieces)):
+            return None
+        found = []
+        for at, column in enumerate(self.sequences):
+            whole = column.chained([_column(piece, at) for piece in pieces])
+            if whole is None:
+                return None
+            found.append(whole)
+        return Zipped(tuple(found), kind=self.kind)
+
+    def _is_like(self, piece: Any) -> bool:
+        """Whether the elements of a sequence or a plain list are such tuples, of which each column has as many."""
+        width = len(self.sequences)
+        if isinstance(piece, Zipped):
+            lengths = [each.length for each in piece.sequences]
+            same = all(torch_sizes.is_equal(each, lengths[0]) for each in lengths)
+            return same and piece.first is None and len(lengths) == width and piece.kind is self.kind
+        return type(piece) is list and all(
+            isinstance(each, tuple | list) and (type(each), len(each)) == (self.kind, width) for each in piece
+        )
+
     def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
         columns = [each.tensor(dtype, device) for each in self.sequences]
         return torch.stack(columns, 1)
@@ -447,6 +392,11 @@ class Zipped(SizedSequence):
     def elements(self) -> list[Any]:
         found = [self.kind(each) for each in zip(*(each.elements() for each in self.sequences), strict=False)]
         return found if self.first is None else [(self.first + at, *each) for at, each in enumerate(found)]
+
+
+def _column(piece: Zipped | list[Any], at: int) -> SizedSequence | list[Any]:
+    """What the elements of a sequence or a plain list of tuples have at a place."""
+    return piece.sequences[at] if isinstance(piece, Zipped) else [each[at] for each in piece]
 
 
 class Unmodified(SizedSequence):

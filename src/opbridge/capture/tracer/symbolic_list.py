@@ -21,18 +21,21 @@ __all__ = ["SymbolicList", "chained", "forming", "is_list", "plain", "sequence_o
 
 Forms = Callable[["SymbolicList"], Any]
 
-_forms: list[tuple[Forms, Callable[[SymbolicList, Any], None]]] = []
+_forms: list[tuple[Forms, Callable[[SymbolicList, Any], None], Callable[[SymbolicList], None]]] = []
 
 
 @contextlib.contextmanager
-def forming(form: Forms, replace: Callable[[SymbolicList, Any], None]) -> Iterator[None]:
+def forming(
+    form: Forms, replace: Callable[[SymbolicList, Any], None], prepend: Callable[[SymbolicList], None]
+) -> Iterator[None]:
     """Within this context, lists that loops have filled have forms.
 
     Args:
         form: Gives the sequence that a list is; None where no loop has filled it.
         replace: Notes that a list is another sequence from now on.
+        prepend: Notes that an element was inserted before the others of a list.
     """
-    _forms.append((form, replace))
+    _forms.append((form, replace, prepend))
     try:
         yield
     finally:
@@ -122,6 +125,8 @@ class SymbolicList(list[Any]):
     def insert(self, index: Any, value: Any) -> None:
         form = self.form
         super().insert(index, value)
+        if form is None and _forms and type(index) is int and index == 0:
+            _forms[-1][2](self)
         if form is not None:
             self._become(form.with_inserted(operator.index(index), value))
 

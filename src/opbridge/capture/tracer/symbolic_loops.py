@@ -60,6 +60,7 @@ __all__ = [
     "iterations_of",
     "lacks_elements",
     "note_part",
+    "note_prepended",
     "number_at",
     "once",
     "replace_form",
@@ -184,13 +185,27 @@ class Loops:
                     if is_list(held) and isinstance(loop, SymbolicLoop):
                         around = known.innermost(self.running)
                         if around.loop is not loop:
-                            around.inner = AppendOnlyList.of(held, loop, (place, number, name), frame, name)
+                            around.inner = self._followed(held, loop, (place, number, name), frame, name)
                             around.inner.around = around
                 elif known is None or (known.loop not in self.running and not known.has_grown):
-                    new = AppendOnlyList.of(held, loop, (place, number, name), frame, name)
+                    new = self._followed(held, loop, (place, number, name), frame, name)
                     self._named.append(new)
                     if len(held) or is_list(held):  # there is one empty tuple
                         self.lists[id(held)] = new
+
+    def _followed(
+        self, held: Any, loop: Iterations, place: Hashable, frame: FrameType, name: Hashable
+    ) -> AppendOnlyList:
+        is_reversed = place in self.learned.prepended
+        return AppendOnlyList.of(held, loop, place, frame, name, is_reversed=is_reversed)
+
+    def note_prepended(self, held: Any) -> None:
+        """Notes that an iteration inserts an element before the others of a list."""
+        found = self.growing(held)
+        for each in () if found is None else found.levels():
+            if each.loop in self.running and each.place not in self.learned.prepended:
+                self.learned.prepended.add(each.place)
+                self.has_learned = True
 
     def follow(self, loop: Iterations) -> None:
         """Looks at what an iteration of a loop has appended."""
@@ -434,7 +449,7 @@ class SymbolicLoop:
 
 def grown_length(value: Any) -> Any:
     """The length of a list that has grown in a loop; None for any other value."""
-    growing = _growing(value)
+    growing = _growing(value, may_be_reversed=True)
     if growing is None:
         return None
     now = len(growing.held) - len(growing.known)
@@ -446,7 +461,7 @@ def grown_length(value: Any) -> Any:
 
 def has_grown(value: Any) -> bool:
     """Whether a value is a list or a tuple that has grown in a loop."""
-    return _growing(value) is not None
+    return _growing(value, may_be_reversed=True) is not None
 
 
 def copied(value: Any, copy: Any) -> Any:
@@ -477,7 +492,7 @@ def gathered_numbers(value: Any) -> torch.Tensor | None:
 
 def filled_in(value: Any) -> tuple[AppendOnlyList, Loops] | None:
     """What is known of a list that a loop has filled, which is over, and of the loops; None for any other value."""
-    growing = _growing(value)
+    growing = _growing(value, may_be_reversed=True)
     if growing is None or not growing.loop.is_over or growing.running() is not None:
         return None
     return growing, _active[-1]
@@ -491,10 +506,16 @@ def form_instead(value: Any) -> Any:
 
 def lacks_elements(value: Any) -> bool:
     """Whether a list is empty because the loop that fills it, an element in each iteration, has had none."""
-    growing = None if form_instead(value) is not None else _growing(value)
+    growing = None if form_instead(value) is not None else _growing(value, may_be_reversed=True)
     if growing is None or growing.items or growing.varies:
         return False
     return growing.place not in _active[-1].learned.nested
+
+
+def note_prepended(value: Any) -> None:
+    """Notes that an element is inserted before the others of a list."""
+    if _active:
+        _active[-1].note_prepended(value)
 
 
 def replace_form(value: Any, form: Any) -> None:
@@ -537,11 +558,13 @@ def note_part(size: Any, total: Any) -> None:
         _active[-1].running[-1].parts[-1].append((size, total))
 
 
-def _growing(value: Any) -> AppendOnlyList | None:
+def _growing(value: Any, *, may_be_reversed: bool = False) -> AppendOnlyList | None:
     if not _active or not (is_list(value) or type(value) is tuple):
         return None
     found = _active[-1].growing(value)
     if found is None or not found.is_kept or not all(map(operator.is_, found.items, found.known)):
+        return None
+    if found.is_reversed and not may_be_reversed:
         return None
     return found if found.count or found.varies else None
 

@@ -45,7 +45,7 @@ from opbridge.capture.tracer.returned_lists import with_lists_joined
 from opbridge.capture.tracer.sparse_operators import dense_form
 from opbridge.capture.tracer.subgraphs import body_of
 from opbridge.capture.tracer.symbolic_list import forming
-from opbridge.capture.tracer.symbolic_loops import asking, replace_form
+from opbridge.capture.tracer.symbolic_loops import asking, note_prepended, replace_form
 from opbridge.capture.tracer.taking_sequences import iterating_tensors, repeating_lists, taking_sequences
 from opbridge.capture.tracer.triton_launches import recording_launches
 from opbridge.capture.tracer.weights import constant_names, parts_of, replaced, shapes_of_earlier_runs, state_of
@@ -223,7 +223,7 @@ class _Run:
                 self._asking_sizes(),
                 self._answers.iterations.counting(),
                 asking(self._answers.loops),
-                forming(form_of, replace_form),
+                forming(form_of, replace_form, note_prepended),
                 iterating_tensors(),
             ):
                 return pytree.tree_flatten(with_lists_joined(self._module(*args, **kwargs)))
