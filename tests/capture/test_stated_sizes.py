@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opbridge.capture.stated_sizes import Dimension, statement
+from opbridge.capture.stated_sizes import Dimension, statement, statement_of_multiples
 
 NAMED = [
     Dimension("b", "x.shape[0]"),
@@ -40,3 +40,29 @@ NAMED = [
 )
 def test_statements(conditions, said):
     assert statement(conditions, NAMED) == said
+
+
+@pytest.mark.parametrize(
+    ("conditions", "said"),
+    [
+        (["8*h // 12 * 12 == 8*h"], 'State "x": {2: "24*h"}, "y": {0: 24*h} in dynamic_shapes'),
+        (
+            ["(8*h)*w == 64*((8*h) // 8)*(w // 8)", "w // 8 * 8 == w"],
+            'State "x": {3: "8*w"} in dynamic_shapes',
+        ),
+        (["(8*h) % 12 + w % 5 == 0"], 'State "x": {2: "24*h", 3: "5*w"}, "y": {0: 24*h} in dynamic_shapes'),
+        (["h == 3"], ""),
+        (["h != 2*w"], ""),
+        (["h % 0 == 0"], ""),
+        (["other % 2 == 0"], ""),
+        (["h % 67 == 0"], ""),
+        ([], ""),
+    ],
+)
+def test_multiples_for_which_conditions_hold(conditions, said):
+    images = [
+        Dimension("8*h", "x.shape[2]"),
+        Dimension("w", "x.shape[3]"),
+        Dimension("(8*h)", "y.shape[0]", is_dim=True),
+    ]
+    assert statement_of_multiples(conditions, images) == said

@@ -17,7 +17,7 @@ from opbridge.base import sources
 from opbridge.base.sources import Source, innermost, raised_at
 from opbridge.capture.advice_rules import RULES
 from opbridge.capture.device_errors import device_advice
-from opbridge.capture.stated_sizes import Dimension, statement
+from opbridge.capture.stated_sizes import Dimension, statement, statement_of_multiples
 from opbridge.errors import CaptureError, KernelError
 
 __all__ = [
@@ -73,6 +73,9 @@ def advise_shapes(
     """
     needed = "; ".join(f"{text} ({source})" if source else text for text, source in demands[:4])
     stated = statement([text for text, _ in demands[:4]], dimensions)
+    if not stated and (stated := statement_of_multiples([text for text, _ in demands], dimensions)):
+        text, source = demands[0]  # the others say the same of other multiples
+        needed = f"{text} ({source})" if source else text
     suggested = re.search(r"Suggested fixes:\n(.*?)(\n\s*\n|$)", str(error), re.DOTALL)
     lines = suggested[1].splitlines() if suggested else []
     fixes = "; ".join(line.strip() for line in lines if line.strip())

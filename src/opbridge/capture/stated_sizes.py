@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from opbridge.base.wording import listed
 from opbridge.capture.related_sizes import sum_of
+from opbridge.capture.size_constraints import value_at
 
-__all__ = ["Dimension", "statement"]
+__all__ = ["Dimension", "statement", "statement_of_multiples"]
+
+_LARGEST_FACTOR = 64
+_TIMES = (1, 2, 3, 5, 8, 13)
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,62 @@ def statement(conditions: Iterable[str], dimensions: Iterable[Dimension]) -> str
                 left_out[f"dimension {index} of {tensor}"] = None
             else:
                 entries.setdefault(tensor, {})[index] = value
+    return _said(entries, left_out)
+
+
+def statement_of_multiples(conditions: Sequence[str], dimensions: Iterable[Dimension]) -> str:
+    """The same where conditions hold for multiples of numbers alone: 'State "x": {2: "24*h"} in dynamic_shapes'.
+
+    The factors are the smallest for which the conditions hold at all sizes that are tried. Empty where there are none.
+
+    Args:
+        conditions: Conditions by the labels of dimensions, such as "(8*h) // 12 * 12 == 8*h".
+        dimensions: The dynamic dimensions of all inputs.
+    """
+    known = {each: form for each in dimensions if (form := _multiple_of(each.label)) is not None}
+    names = sorted({name for _, name in known.values()})
+    asked = {name for condition in conditions for name in re.findall(r"[A-Za-z_]\w*", condition)} & set(names)
+    factors = _factors(conditions, names, sorted(asked))
+    entries: dict[str, dict[str, str]] = {}
+    for each, (times, name) in known.items():
+        if (factor := factors.get(name, 1)) > 1:
+            tensor, index = _split(each.place)
+            value = f"{factor * times}*{name}"
+            entries.setdefault(tensor, {})[index] = value if each.is_dim else f'"{value}"'
+    return _said(entries, {}) if entries else ""
+
+
+def _multiple_of(label: str) -> tuple[int, str] | None:
+    """The factor and the name of a label such as "8*h" or "h"."""
+    found = re.fullmatch(r"\(?(?:(\d+)\*)?([A-Za-z_]\w*)\)?", label)
+    return None if found is None else (int(found[1] or 1), found[2])
+
+
+def _factors(conditions: Sequence[str], names: Sequence[str], asked: Sequence[str]) -> dict[str, int]:
+    """The smallest factors of sizes with which conditions hold; none where they are not found."""
+
+    def hold(factors: Mapping[str, int]) -> bool:
+        tried = (
+            {
+                name: factors.get(name, 1) * _TIMES[(step * (place + 1)) % len(_TIMES)]
+                for place, name in enumerate(names)
+            }
+            for step in range(2 * len(_TIMES))
+        )
+        return all(value_at(condition, sizes) is True for sizes in tried for condition in conditions)
+
+    common = next((each for each in range(2, _LARGEST_FACTOR + 1) if hold(dict.fromkeys(asked, each))), None)
+    if common is None:
+        return {}
+    found = dict.fromkeys(asked, common)
+    for name in asked:
+        divisors = [each for each in range(1, common + 1) if common % each == 0]
+        found[name] = next(each for each in divisors if hold({**found, name: each}))
+    return found
+
+
+def _said(entries: Mapping[str, Mapping[str, str]], left_out: Mapping[str, None]) -> str:
+    """The sentence that says which entries to write, and which dimensions to leave out."""
     clauses = []
     if entries:
         written = (

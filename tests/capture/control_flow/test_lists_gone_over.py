@@ -108,8 +108,15 @@ def of_tensors_beside_numbers(x: torch.Tensor) -> torch.Tensor:
     return torch.stack([each * start for _, (start, each) in enumerate(chunks)])
 
 
+def changed_afterwards(x: torch.Tensor) -> torch.Tensor:
+    chunks = chunks_of(x.shape[1])
+    chunks[0] = (0, 1)
+    return torch.stack([x[:, begin:end].sum(1) for _, (begin, end) in enumerate(chunks)])
+
+
 MODELS = (
     copied_before,
+    changed_afterwards,
     first_alone,
     last_alone,
     comprehended,
@@ -175,17 +182,10 @@ def of_other_widths(x: torch.Tensor) -> torch.Tensor:
     return torch.stack([x[:, each[0] : each[1]].sum(1) for _, each in enumerate(chunks)])
 
 
-def changed_afterwards(x: torch.Tensor) -> torch.Tensor:
-    chunks = chunks_of(x.shape[1])
-    chunks[0] = (0, 1)
-    return torch.stack([x[:, begin:end].sum(1) for _, (begin, end) in enumerate(chunks)])
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [of_other_widths, changed_afterwards], ids=lambda model: model.__name__)
-def test_other_lists_are_refused(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
+def test_a_list_of_tuples_of_other_lengths_is_refused() -> None:
     with pytest.raises(opbridge.CaptureError):
-        opbridge.export(model, (torch.rand(2, 7, 4),), dynamic_shapes=SHAPES)
+        opbridge.export(of_other_widths, (torch.rand(2, 7, 4),), dynamic_shapes=SHAPES)
 
 
 def appended_to_before(x: torch.Tensor) -> torch.Tensor:
