@@ -530,7 +530,7 @@ def states_of_a_loop_gone_over(x):
     return total, states[-1], torch.stack(states[::-1], 1)
 
 
-@form(_SEQUENCE, refused_dynamic="depends on the number of iterations")
+@form(_SEQUENCE)
 def states_read_before_the_last(x):
     """A loop that reads the state of two iterations ago."""
     states = [x[:, 0], x[:, 0] * 2]
@@ -578,3 +578,20 @@ def parts_inserted_in_a_loop(x, lengths):
         found.insert(0, part.flip(0))
         sizes.insert(0, len(part) * 2)
     return torch.cat(found), torch.tensor(sizes), found[0], len(found) * x
+
+
+@form(_SEQUENCE)
+def states_read_after_the_first(x):
+    """A recurrence from the end that reads the states of two iterations ago."""
+    states = [x[:, -1], x[:, -1] * 2]
+    for t in range(x.shape[1]):
+        states.insert(0, torch.tanh(states[0] + states[1] * x[:, t]))
+    return torch.stack(states, 1)
+
+
+@_parts(refused_dynamic="'found' holds a different value in each iteration")
+def numbers_read_before_the_last(x, lengths):
+    found = [1, 2, 3]
+    for length in lengths.tolist():
+        found.append(found[-1] - found[-3] + length)
+    return torch.tensor(found) + 0 * x.sum().long(), found[-1] * x

@@ -13,7 +13,7 @@ import torch
 
 from opbridge.base.python_private.stacks import variables
 from opbridge.base.torch_private import torch_sizes
-from opbridge.capture.tracer.extending_lists import reads_elements
+from opbridge.capture.tracer.extending_lists import elements_read
 from opbridge.capture.tracer.symbolic_list import is_list
 
 __all__ = [
@@ -255,35 +255,34 @@ class AppendOnlyList:
     def elements(self) -> list[Any]:
         """Its elements without those of iterations that are over, where iterations do nothing but append to it.
 
-        Where there are some before the first iteration, the last one of the iterations that are over is among them.
+        Where there are some before the first iteration, the last ones of the iterations that are over are among them.
         """
         if not self.is_kept or any(not each.is_kept for each in self.within()):
             return self.items
-        return [*self.beginning, *self._seen(self.shows_last)]
+        return [*self.beginning, *self._seen(self.shown)]
 
     @functools.cached_property
-    def shows_last(self) -> bool:
-        """Whether iterations may read the last element of those before."""
+    def shown(self) -> int:
+        """How many of the last elements of the iterations before an iteration may read."""
         if not self.first or not isinstance(self.name, str):
-            return bool(self.first)
+            return min(self.first, 1)
+        code = None if self.frame is None else self.frame.f_code
+        read = 1 if code is None else elements_read(code, self.name, from_begin=self.is_reversed)
         last = self.beginning[-1] if type(self.beginning[-1]) is tuple else self.beginning[-1:]
-        if any(type(each) not in (int, torch.SymInt) for each in last):
-            return True
-        return self.frame is None or reads_elements(self.frame.f_code, self.name)
+        has_tensors = any(type(each) not in (int, torch.SymInt) for each in last)
+        return min(self.first, max(read, 1) if has_tensors else read)
 
-    def _seen(self, has_last: bool) -> Iterator[Any]:
-        if has_last:
-            yield self.items[len(self.known) - 1]
+    def _seen(self, count: int) -> Iterator[Any]:
         at = len(self.known)
+        yield from self.items[max(at - count, 0) : at]
         for begin, end, _ in self.segments:
             yield from self.items[at:begin]
-            if has_last:
-                yield self.items[end - 1]
+            yield from self.items[max(end - count, 0) : end]
             at = end
         inner = self.running()
         yield from self.items[at : None if inner is None else inner.first]
         if inner is not None:
-            yield from inner._seen(has_last)
+            yield from inner._seen(count)
 
     def within(self) -> Iterator[AppendOnlyList]:
         """What is known of it in the loops within the iteration."""

@@ -9,7 +9,7 @@ from types import CodeType, FrameType
 
 from opbridge.base.python_private.instructions import instruction_at
 
-__all__ = ["is_added_in_place", "reads_elements"]
+__all__ = ["elements_read", "is_added_in_place"]
 
 _STORING = ("STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL")
 
@@ -20,15 +20,25 @@ def is_added_in_place(frame: FrameType) -> bool:
 
 
 @functools.cache
-def reads_elements(code: CodeType, name: str) -> bool:
-    """Whether a function reads single elements of what a variable holds, as in `found[-1]`."""
+def elements_read(code: CodeType, name: str, *, from_begin: bool = False) -> int:
+    """How far from the end a function reads single elements of what a variable holds: 2 for `found[-2]`.
+
+    1 where it reads elements by other indices than constants from there, and 0 where it reads none.
+
+    Args:
+        code: The code of the function.
+        name: The variable.
+        from_begin: Whether it is counted from the begin instead: 2 for `found[1]`.
+    """
     instructions = [each for each in dis.get_instructions(code) if each.positions is not None]
     begins = {_begin(each) for each in instructions if each.opname.startswith("LOAD_") and each.argval == name}
-    return any(
-        _begin(each) in begins
-        for each in instructions
-        if each.opname in ("BINARY_SUBSCR", "BINARY_SLICE") or (each.opname == "BINARY_OP" and each.argrepr == "[]")
-    )
+    found = 0
+    for index, each in itertools.pairwise(instructions):
+        is_read = each.opname in ("BINARY_SUBSCR", "BINARY_SLICE") or (each.opname, each.argrepr) == ("BINARY_OP", "[]")
+        if is_read and _begin(each) in begins:
+            is_constant = index.opname.startswith("LOAD_") and type(index.argval) is int
+            found = max(found, (index.argval + 1 if from_begin else -index.argval) if is_constant else 1, 1)
+    return found
 
 
 def _begin(instruction: dis.Instruction) -> tuple[int | None, int | None]:

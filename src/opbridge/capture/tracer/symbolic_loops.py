@@ -245,7 +245,7 @@ class Loops:
             for each in outermost.levels():
                 if each.loop is not loop or not each.nests or not each.is_kept or not is_list(each.held):
                     continue
-                if outermost.shows_last and is_number(number := each.known[-1]):
+                if outermost.shown and is_number(number := each.known[-1]):
                     tensor = CARRIED(number, False)
                     read = tensor.item()
                     self.carried[id(read)] = read, tensor
