@@ -19,6 +19,7 @@ May import: dynamic_shapes, and what the capture stands on.
 | seeded_draws | random numbers after the model has set the seed |
 | number_calls, sized_sequences | `int(n)`, `range(n)` and the like in a model, lists of a symbolic length |
 | modifiable_sequences | what modifies such a list |
+| loop_filled_lists | what is known of a list that loops fill |
 | tensor_sequences, taking_sequences | such lists of rows or parts of a tensor, and where Python and torch take them |
 | padded_parts | `pad_sequence` of such a list of parts of a tensor |
 | sized_factories | windows, frequencies and the like of a symbolic size |

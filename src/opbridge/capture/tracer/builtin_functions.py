@@ -19,9 +19,9 @@ import torch
 
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_sizes
+from opbridge.capture.tracer.loop_filled_lists import gathered, gathered_numbers
 from opbridge.capture.tracer.number_calls import OTHER_PACKAGES, elements_of_generator, length
 from opbridge.capture.tracer.symbolic_list import sequence_of
-from opbridge.capture.tracer.symbolic_loops import gathered, gathered_numbers
 
 __all__ = ["following_sizes"]
 

@@ -22,9 +22,10 @@ import torch
 from opbridge.base.torch_private import torch_proxies, torch_sizes
 from opbridge.capture.tracer import list_syntax
 from opbridge.capture.tracer.list_forms import form_of
+from opbridge.capture.tracer.loop_filled_lists import copied, grown_length, has_grown
 from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, Reversed, SizedSequence, Unmodified, Zipped
 from opbridge.capture.tracer.symbolic_list import SymbolicList, chained, is_list, sequence_of
-from opbridge.capture.tracer.symbolic_loops import asks, copied, grown_length, has_grown, runs_over
+from opbridge.capture.tracer.symbolic_loops import asks, runs_over
 from opbridge.capture.tracer.tensor_sequences import Numbers, Rows
 
 __all__ = ["OTHER_PACKAGES", "FollowingCalls", "elements_of_generator", "length"]

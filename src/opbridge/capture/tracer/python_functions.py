@@ -15,13 +15,13 @@ from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_paddings, torch_sizes
 from opbridge.capture.tracer.arranging import ARRANGED, arranged
 from opbridge.capture.tracer.contiguous_copies import ContiguousCopies
+from opbridge.capture.tracer.loop_filled_lists import gathered, gathered_numbers
 from opbridge.capture.tracer.scaled_images import interpolated
 from opbridge.capture.tracer.sized_factories import FACTORIES
 from opbridge.capture.tracer.sized_pools import POOLS
 from opbridge.capture.tracer.sized_sequences import Range, SizedSequence
 from opbridge.capture.tracer.sized_spectra import inverse_stft
 from opbridge.capture.tracer.symbolic_list import is_list, sequence_of
-from opbridge.capture.tracer.symbolic_loops import gathered, gathered_numbers
 from opbridge.capture.tracer.tensor_sequences import CUTTING, cut
 from opbridge.capture.tracer.tensors_as_numbers import is_number, number
 

@@ -15,10 +15,8 @@ iterations differ.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import inspect
 import itertools
-import operator
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from types import FrameType
@@ -34,36 +32,21 @@ from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_TURN
 from opbridge.capture.tracer.append_only_lists import AppendOnlyList, Iterations, LoopSummary, held_in
 from opbridge.capture.tracer.gathered_lists import (
     is_number,
-    joined,
-    numbers_of,
-    rows_of,
     rows_of_piece,
-    whole_list,
 )
 from opbridge.capture.tracer.symbolic_list import is_list
 
 __all__ = [
-    "AppendOnlyList",
     "Counted",
     "Loops",
     "SymbolicLoop",
+    "active_loops",
     "asking",
     "asks",
-    "copied",
-    "filled_in",
-    "form_instead",
-    "gathered",
-    "gathered_list",
-    "gathered_numbers",
-    "grown_length",
-    "has_grown",
     "iterations_of",
-    "lacks_elements",
     "note_part",
-    "note_prepended",
     "number_at",
     "once",
-    "replace_form",
     "runs_in",
     "runs_over",
 ]
@@ -286,6 +269,11 @@ def asking(loops: Loops | None) -> Iterator[None]:
         _active.remove(loops)
 
 
+def active_loops() -> Loops | None:
+    """The loops of the run that is captured; None where loops do not ask."""
+    return _active[-1] if _active else None
+
+
 def asks(counted: Counted) -> bool:
     """Whether a loop over a sequence asks before each iteration."""
     return bool(_active) and (_active[-1].of_sizes or counted.is_of_data())
@@ -447,83 +435,6 @@ class SymbolicLoop:
         return self.counted.length if self.is_over else self._index
 
 
-def grown_length(value: Any) -> Any:
-    """The length of a list that has grown in a loop; None for any other value."""
-    growing = _growing(value, may_be_reversed=True)
-    if growing is None:
-        return None
-    now = len(growing.held) - len(growing.known)
-    if growing.varies or growing.place in _active[-1].learned.nested:
-        rows = rows_of(growing, None, _active[-1])
-        return None if rows is None or [*growing.within()] else growing.first + rows[0].shape[0] + now
-    return growing.first + growing.count * growing.loop.count() + now
-
-
-def has_grown(value: Any) -> bool:
-    """Whether a value is a list or a tuple that has grown in a loop."""
-    return _growing(value, may_be_reversed=True) is not None
-
-
-def copied(value: Any, copy: Any) -> Any:
-    """A copy of a list, or a tuple of its elements, which has grown as the list has."""
-    growing = _growing(value)
-    if growing is not None:
-        _active[-1].lists[id(copy)] = dataclasses.replace(growing, held=copy, frame=None)
-    return copy
-
-
-def gathered(value: Any, dim: int | None) -> tuple[list[torch.Tensor], int | None] | None:
-    """The elements of a list that has grown in a loop, as tensors to be joined; see `gathered_lists.joined`."""
-    growing = _growing(value)
-    return None if growing is None else joined(growing, dim, _active[-1])
-
-
-def gathered_list(value: Any) -> tuple[torch.Tensor, torch.Tensor | None, int | None] | None:
-    """The elements of a list that has grown in a loop, as one tensor; see `gathered_lists.whole_list`."""
-    growing = _growing(value)
-    return None if growing is None else whole_list(growing, _active[-1])
-
-
-def gathered_numbers(value: Any) -> torch.Tensor | None:
-    """A list of integers that has grown in a loop, as a tensor; see `gathered_lists.numbers_of`."""
-    growing = _growing(value)
-    return None if growing is None else numbers_of(growing, _active[-1])
-
-
-def filled_in(value: Any) -> tuple[AppendOnlyList, Loops] | None:
-    """What is known of a list that a loop has filled, which is over, and of the loops; None for any other value."""
-    growing = _growing(value, may_be_reversed=True)
-    if growing is None or not growing.loop.is_over or growing.running() is not None:
-        return None
-    return growing, _active[-1]
-
-
-def form_instead(value: Any) -> Any:
-    """The sequence that a list has become since a loop has filled it; None where it is what the loop has made of it."""
-    found = _active[-1].forms.get(id(value)) if _active else None
-    return found[1] if found is not None and found[0] is value else None
-
-
-def lacks_elements(value: Any) -> bool:
-    """Whether a list is empty because the loop that fills it, an element in each iteration, has had none."""
-    growing = None if form_instead(value) is not None else _growing(value, may_be_reversed=True)
-    if growing is None or growing.items or growing.varies:
-        return False
-    return growing.place not in _active[-1].learned.nested
-
-
-def note_prepended(value: Any) -> None:
-    """Notes that an element is inserted before the others of a list."""
-    if _active:
-        _active[-1].note_prepended(value)
-
-
-def replace_form(value: Any, form: Any) -> None:
-    """Notes that a list is another sequence from now on."""
-    if _active:
-        _active[-1].forms[id(value)] = value, form
-
-
 def number_at(numbers: torch.Tensor, index: Any) -> Any:
     """The number of an index in a tensor of one dimension: one number, however often it is asked for."""
     if not _active:
@@ -556,17 +467,6 @@ def note_part(size: Any, total: Any) -> None:
     """Notes the size of a part of a tensor that an iteration is given, and the sum of the sizes of all parts."""
     if _active and _active[-1].running:
         _active[-1].running[-1].parts[-1].append((size, total))
-
-
-def _growing(value: Any, *, may_be_reversed: bool = False) -> AppendOnlyList | None:
-    if not _active or not (is_list(value) or type(value) is tuple):
-        return None
-    found = _active[-1].growing(value)
-    if found is None or not found.is_kept or not all(map(operator.is_, found.items, found.known)):
-        return None
-    if found.is_reversed and not may_be_reversed:
-        return None
-    return found if found.count or found.varies else None
 
 
 def runs_over(frame: FrameType) -> bool:

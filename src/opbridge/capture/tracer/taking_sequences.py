@@ -13,14 +13,11 @@ import torch
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_proxies
 from opbridge.capture.tracer.arranging import ARRANGED, arranged
+from opbridge.capture.tracer.loop_filled_lists import gathered_list, lacks_elements
 from opbridge.capture.tracer.padded_parts import padded, padding_by, unpadded
 from opbridge.capture.tracer.sized_sequences import Repeated, SizedSequence, is_asked
 from opbridge.capture.tracer.symbolic_list import SymbolicList, is_list, sequence_of
-from opbridge.capture.tracer.symbolic_loops import (
-    gathered_list,
-    iterations_of,
-    lacks_elements,
-)
+from opbridge.capture.tracer.symbolic_loops import iterations_of
 from opbridge.capture.tracer.tensor_sequences import CUTTING, INTEGERS, Numbers, Parts, Rows, cut
 
 __all__ = ["iterating_tensors", "repeating_lists", "taking_sequences"]

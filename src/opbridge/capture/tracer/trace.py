@@ -34,6 +34,7 @@ from opbridge.capture.tracer.fakes import Fakes
 from opbridge.capture.tracer.idle_questions import leaving_out_idle_questions
 from opbridge.capture.tracer.known_items import Known
 from opbridge.capture.tracer.list_forms import form_of
+from opbridge.capture.tracer.loop_filled_lists import note_prepended, replace_form
 from opbridge.capture.tracer.normalised_sizes import checking_normalised_sizes
 from opbridge.capture.tracer.number_calls import FollowingCalls
 from opbridge.capture.tracer.origins import Origins
@@ -45,7 +46,7 @@ from opbridge.capture.tracer.returned_lists import with_lists_joined
 from opbridge.capture.tracer.sparse_operators import dense_form
 from opbridge.capture.tracer.subgraphs import body_of
 from opbridge.capture.tracer.symbolic_list import forming
-from opbridge.capture.tracer.symbolic_loops import asking, note_prepended, replace_form
+from opbridge.capture.tracer.symbolic_loops import asking
 from opbridge.capture.tracer.taking_sequences import iterating_tensors, repeating_lists, taking_sequences
 from opbridge.capture.tracer.triton_launches import recording_launches
 from opbridge.capture.tracer.weights import constant_names, parts_of, replaced, shapes_of_earlier_runs, state_of
