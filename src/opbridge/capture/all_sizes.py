@@ -17,13 +17,13 @@ from opbridge.capture.control_flow.branch_oracle import BranchOracle
 from opbridge.capture.control_flow.lowering import CFGLowering
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.functionalize import functionalize
+from opbridge.capture.guards.conditions import is_trivial
 from opbridge.capture.one_capture import capture_once
 from opbridge.capture.retries import capture_with_retries, is_by_loop
 from opbridge.capture.session import CaptureSession
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.capture.size_branches import SizePath, SizePaths, asked_zeros, capture_branches, filled
 from opbridge.capture.size_branches.filling import ContinuedPadding
-from opbridge.capture.size_branches.regions import is_trivial
 from opbridge.capture.size_constraints import contradictions
 from opbridge.capture.tracer.writes import written_by
 from opbridge.graph.captured_graph import CapturedGraph

@@ -22,7 +22,10 @@ from torch.overrides import TorchFunctionMode
 
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes
-from opbridge.capture.size_constraints import holds_for_all, largest_of
+from opbridge.capture.guards.conditions import hold
+from opbridge.capture.guards.expressions import operators_in
+from opbridge.capture.guards.samples import Range
+from opbridge.capture.guards.witnesses import witnesses
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 from opbridge.graph.running import Running
 
@@ -44,7 +47,6 @@ __all__ = [
 ]
 
 _MOST = 2
-_SEARCHED = 16
 _SMALLEST = 2
 _ALWAYS_FEW = 1 << 20
 """So many elements inputs of other sizes may have, however few the example has."""
@@ -62,7 +64,8 @@ def of_other_sides(graph: CapturedGraph, shapes: Shapes) -> Iterator[tuple[SizeC
     asked = {each.expression: each for each in graph.conditions if axes.keys() >= set(each.symbols)}
     found = 0
     for condition in asked.values():
-        if condition.by_operator or (" != " in condition.expression and "%" not in condition.expression):
+        operators = operators_in(condition.expression)
+        if condition.by_operator or ("!=" in operators and "%" not in operators):
             continue  # what holds for one size alone is no model for others
         others = [each for each in asked.values() if each.expression != condition.expression]
         sizes = _breaking(condition, example, others)
@@ -89,24 +92,9 @@ def _breaking(
     condition: SizeCondition, example: Mapping[str, int], others: Sequence[SizeCondition]
 ) -> dict[str, int] | None:
     """Sizes for which a condition does not hold: the example's but for one; if possible, all other conditions hold."""
-    first = None
-    for symbol in condition.symbols:
-        size = example[symbol]
-        largest = largest_of(condition.expression, symbol) if len(condition.symbols) == 1 else None
-        above = [largest + 1] if largest is not None else range(size + 1, size + _SEARCHED)
-        for other in (*above, *range(size - 1, _SMALLEST - 1, -1)):
-            sizes = {**example, symbol: other}
-            if _holds(condition, sizes):
-                continue
-            if all(_holds(each, sizes) for each in others):
-                return sizes
-            first = sizes if first is None else first
-    return first
-
-
-def _holds(condition: SizeCondition, sizes: Mapping[str, int]) -> bool:
-    spans = {symbol: (sizes[symbol], sizes[symbol]) for symbol in condition.symbols}
-    return holds_for_all(condition.expression, condition.symbols, spans)
+    ranges: dict[str, Range] = dict.fromkeys(condition.symbols, (_SMALLEST, None))
+    found = list(witnesses(condition, example, others, ranges, condition.symbols))
+    return next((each.sizes for each in found), None)
 
 
 def with_sizes(shapes: Shapes, sizes: Mapping[str, int]) -> Shapes:
@@ -137,16 +125,13 @@ def merged(found: CapturedGraph, other: CapturedGraph, shapes: Shapes) -> bool:
     if dict(found.places) != dict(other.places):
         return False
     example = sizes_of_symbols(found, shapes)
-    if any(
-        " == " in each.expression and example.keys() >= set(each.symbols) and not _holds(each, example)
-        for each in other.conditions
-    ):
+    if any("==" in operators_in(each.expression) and not hold((each,), example) for each in other.conditions):
         return False  # torch has replaced sizes by others that they are equal to on the other side alone
     known = {each.expression for each in found.conditions}
     further = [
         each
         for each in other.conditions
-        if each.expression not in known and example.keys() >= set(each.symbols) and _holds(each, example)
+        if each.expression not in known and example.keys() >= set(each.symbols) and hold((each,), example)
     ]
     other.conditions = (*found.conditions, *further)
     other.ranges.clear()

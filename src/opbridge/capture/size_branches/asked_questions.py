@@ -8,7 +8,7 @@ import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from opbridge.capture.size_constraints import holds_at, value_at
+from opbridge.capture.guards.expressions import holds_at, value_at
 from opbridge.graph.captured_graph import SizeCondition
 
 __all__ = ["AskedQuestions", "Question", "remainders"]

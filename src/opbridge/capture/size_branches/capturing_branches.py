@@ -14,13 +14,14 @@ from opbridge.capture import other_sides
 from opbridge.capture.control_flow.branch_oracle import BranchOracle
 from opbridge.capture.control_flow.lowering import CFGLowering
 from opbridge.capture.dynamic_shapes import Axis, Shapes
+from opbridge.capture.guards.conditions import Conditions, is_trivial, of_one_region
+from opbridge.capture.guards.expressions import value_at
+from opbridge.capture.guards.witnesses import fixed_by, witnesses
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.same_graph import is_same_graph
 from opbridge.capture.size_branches.joining import SizedCapture, joined
 from opbridge.capture.size_branches.joining_paths import PathJoining, PathRuns, SizePath
-from opbridge.capture.size_branches.regions import Conditions, breaking, expression_of, fixed, is_trivial
 from opbridge.capture.size_branches.size_numbers import NotJoined
-from opbridge.capture.size_constraints import is_evaluated
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
 __all__ = ["SizePaths", "asked_zeros", "capture_branches"]
@@ -225,7 +226,7 @@ class _Sides:
                     self._has_failed = True
                     continue
                 changed = {symbol for symbol in sizes if sizes[symbol] != base[symbol]}
-                if changed & fixed(region, base) & fixed(new, sizes):
+                if changed & fixed_by(region, base) & fixed_by(new, sizes):
                     return False  # Python has fixed the size: each other one would be a side of its own
                 waiting.append((new, sizes))
         return len(self._found) > 1 or len(self._found[0].regions) > 1
@@ -237,7 +238,7 @@ class _Sides:
 
     def _breaking(self, condition: SizeCondition, region: Conditions, base: dict[str, int]) -> Iterator[dict[str, int]]:
         others = [each for each in region if each is not condition]
-        yield from breaking(condition, base, others, self._ranges, self._axes.keys())
+        yield from (each.sizes for each in witnesses(condition, base, others, self._ranges, self._axes.keys()))
         if any(condition.expression == f"{symbol} >= 1" for symbol in self._zeros):
             # Where no part is left, no element may be either: sizes that are 0 together.
             yield {symbol: base[symbol] if axis.low else 0 for symbol, axis in self._axes.items()}
@@ -277,7 +278,7 @@ class _Sides:
         if graph is None or dict(graph.places) != dict(self._found[0].graph.places):
             return None
         own = [each for each in graph.conditions if sizes.keys() >= set(each.symbols)]
-        if not all(is_evaluated(each.expression, sizes) for each in own):
+        if not all(value_at(each.expression, sizes) is not None for each in own):
             return None
         region = self._conditions(graph, sizes)
         new = SizedCapture(graph, [region], sizes, innermost(condition.stack))
@@ -303,7 +304,7 @@ class _Sides:
         own = [tuple(each for each in region if each.expression not in everywhere) for region in regions]
         conditions = list(common)
         if all(own):
-            left = SizeCondition(*expression_of(own), own[0][0].stack)
+            left = SizeCondition(*of_one_region(own), own[0][0].stack)
             if not is_trivial(left, self._ranges):
                 if self._has_failed and not is_trivial(left, self._without_one(frozenset(self._axes))):
                     return None  # what the capture of the example says of the sizes is plainer

@@ -28,12 +28,12 @@ from torch.overrides import TorchFunctionMode
 from opbridge.base.torch_private import torch_paddings
 from opbridge.capture import other_sides
 from opbridge.capture.dynamic_shapes import Shapes
+from opbridge.capture.guards.conditions import negated
+from opbridge.capture.guards.expressions import holds_at, value_at
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.same_graph import is_same_graph
 from opbridge.capture.size_branches.asked_questions import AskedQuestions, count_of_nonzero, remainders
-from opbridge.capture.size_branches.regions import negated
 from opbridge.capture.size_branches.same_in_region import RegionNumbering
-from opbridge.capture.size_constraints import holds_at, is_evaluated, value_at
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
 __all__ = ["ContinuedPadding", "filled"]
@@ -162,7 +162,9 @@ class _Filling:
         return [each for each in graph.conditions if not each.by_operator and self._is_known(each)]
 
     def _is_known(self, condition: SizeCondition) -> bool:
-        return self._example.keys() >= set(condition.symbols) and is_evaluated(condition.expression, self._example)
+        return (
+            self._example.keys() >= set(condition.symbols) and value_at(condition.expression, self._example) is not None
+        )
 
     def _kept(self, graph: CapturedGraph) -> list[SizeCondition]:
         """What else the model itself asks: there, the sides are different ones."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +18,9 @@ from torch.fx import Graph, GraphModule, Node
 
 from opbridge.base.sources import Source
 from opbridge.base.torch_private import torch_decisions, torch_proxies, torch_sizes, torch_tracing
+from opbridge.capture.guards.conditions import Conditions, hold, of_one_region
+from opbridge.capture.guards.wording import renamed
 from opbridge.capture.same_graph import placeholders_of
-from opbridge.capture.size_branches.regions import Conditions, expression_of, holds
 from opbridge.capture.size_branches.size_numbers import NotJoined, SizeNumbers
 from opbridge.capture.value_numbers import ValueNumbering, is_number
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, Weight
@@ -47,7 +47,7 @@ class SizedCapture:
 
     def covers(self, sizes: Mapping[str, int]) -> bool:
         """Whether it is the model for sizes."""
-        return any(holds(region, sizes) for region in self.regions)
+        return any(hold(region, sizes) for region in self.regions)
 
 
 def joined(captures: Sequence[SizedCapture], common: Conditions) -> CapturedGraph:
@@ -211,7 +211,7 @@ class _Joining:
     def _expression(self, capture: SizedCapture) -> str:
         """The condition that a capture is the model."""
         regions = [tuple(each for each in region if each.expression not in self._common) for region in capture.regions]
-        return expression_of(regions)[0]
+        return of_one_region(regions)[0]
 
     def _build(
         self, level: _Level, which: Sequence[int], known: list[_Known], wanted: Sequence[int], answers: list[Any]
@@ -381,8 +381,9 @@ class _Joining:
 
 def told(expression: str, places: Mapping[str, str]) -> str:
     """An expression over symbols as one over the sizes of inputs: "x.shape[0] >= 2"."""
-    text = re.sub(r"\b[a-z]+\d+\b", lambda found: places.get(found[0], found[0]), expression)
-    return re.sub(r"^\(([^()]*)\)$", r"\1", text)
+    text = renamed(expression, places)
+    inner = text[1:-1]
+    return inner if text == f"({inner})" and not {"(", ")"} & set(inner) else text
 
 
 def _own(level: _Level, node: Node, asked: Asked) -> Node:

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import random
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -28,12 +28,14 @@ from opbridge.capture.control_flow.cfg import Block, ControlFlowGraph
 from opbridge.capture.control_flow.execution_path import ExecutionPath
 from opbridge.capture.control_flow.lowering import CFGLowering
 from opbridge.capture.control_flow.path_tree import Edge, MergePoint, PathsRefused, PathTree, Unjoined
+from opbridge.capture.guards.conditions import Conditions, is_trivial, negated, only_where, unnegated
+from opbridge.capture.guards.expressions import holds_at
+from opbridge.capture.guards.samples import Range
+from opbridge.capture.guards.solutions import solutions
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.size_branches.joining import told
 from opbridge.capture.size_branches.questions import Questions
-from opbridge.capture.size_branches.regions import Conditions, Ranges, is_trivial, negated, where
 from opbridge.capture.size_branches.running_sizes import RunningSizes
-from opbridge.capture.size_constraints import holds_at, largest_of
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
 __all__ = ["PathJoining", "PathRuns", "SizePath"]
@@ -44,8 +46,6 @@ _PART = 2
 _POOL = 1500
 _NEAR = 18
 _FEW = 4
-_SCANNED = 2048
-_HUGE = 1 << 40
 _MOST_CROSSINGS = 8
 _MOST_TRIED = 24
 _MOST_FAILED = 4
@@ -109,7 +109,7 @@ class PathJoining:
         limits: How many captures there may be.
     """
 
-    def __init__(self, runs: PathRuns, example: Sizes, ranges: Ranges, limits: CaptureLimits) -> None:
+    def __init__(self, runs: PathRuns, example: Sizes, ranges: Mapping[str, Range], limits: CaptureLimits) -> None:
         self._runs, self._example, self._ranges, self._limits = runs, example, ranges, limits
         self._of_operators: frozenset[str] = frozenset()
         self._made = 0
@@ -271,8 +271,6 @@ class PathJoining:
         size = self._example[symbol]
         found = {*range(1, _NEAR), *range(size - _NEAR, size + _NEAR), 2 * size, 2 * size + 1, size // 2}
         for asked in self._asked.values():
-            if asked.symbols == (symbol,) and (largest := largest_of(asked.expression, symbol)) is not None:
-                found.update(range(largest, largest + _NEAR))
             if asked.symbols == (symbol,):
                 crossings = _crossings(asked.expression, symbol)
                 found.update(crossings)
@@ -302,8 +300,8 @@ class PathJoining:
             if any(not holds_at(condition.expression, self._sizes[path]) for path, _ in block.passes):
                 if _has_same_shapes(block):
                     continue  # as with what is asked of strides, which no operator of ONNX has
-                several.add(re.sub(r"^not \((.*)\)$", r"\1", condition.expression))
-            elif (limited := where(before, condition)) and not is_trivial(limited, self._ranges):
+                several.add(unnegated(condition))
+            elif (limited := only_where(before, condition)) and not is_trivial(limited, self._ranges):
                 found[limited.expression] = limited
         if several:
             raise _AskedAlike(frozenset(several))
@@ -312,9 +310,9 @@ class PathJoining:
             if block.decides and len(block.after) == 1:
                 ((answer, _),) = block.after.items()
                 asked = self._question(block)
-                if (self._point(block), not answer) not in given and not _is_of_large(asked):
+                if (self._point(block), not answer) not in given:
                     continue  # the answers before it leave it no other one
-                limited = where(self._before(flow, block), asked if answer else negated(asked))
+                limited = only_where(self._before(flow, block), asked if answer else negated(asked))
                 if limited and not is_trivial(limited, self._ranges):
                     found[limited.expression] = limited
         for path in self._sizes:
@@ -374,17 +372,8 @@ def _refuse_data(*args: Any) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _crossings(expression: str, symbol: str) -> tuple[int, ...]:
     """The first sizes at which a condition has another value than for the size before, and the last ones before."""
-    answers = [holds_at(expression, {symbol: size}) for size in range(1, _SCANNED)]
-    changes = [size for size in range(2, _SCANNED) if answers[size - 1] != answers[size - 2]]
-    return tuple(each for size in changes[:_MOST_CROSSINGS] for each in (size - 1, size))
-
-
-def _is_of_large(condition: SizeCondition) -> bool:
-    """Whether a question tells one size that is larger than those tried from these."""
-    if len(condition.symbols) != 1 or _crossings(condition.expression, condition.symbols[0]):
-        return False
-    answers = [holds_at(condition.expression, {condition.symbols[0]: size}) for size in (_SCANNED - 1, _HUGE)]
-    return answers[0] != answers[1]
+    changes = itertools.islice(solutions(expression, symbol, 1, None).changes(), _MOST_CROSSINGS)
+    return tuple(each for size in changes for each in (size - 1, size))
 
 
 def _home(flow: ControlFlowGraph, path: ExecutionPath, segment: int) -> Block:

@@ -10,9 +10,10 @@ from opbridge.capture.all_sizes import asks_for_sizes, of_all_sizes, with_all_si
 from opbridge.capture.captured import Captured, Outcome, SizesContradicted
 from opbridge.capture.comparing_captures import is_model
 from opbridge.capture.dynamic_shapes import Shapes
+from opbridge.capture.guards.conditions import hold
+from opbridge.capture.guards.expressions import operators_in
 from opbridge.capture.retries import capture_with_retries
 from opbridge.capture.same_graph import is_same_graph
-from opbridge.capture.size_branches.regions import holds
 from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy
 from opbridge.capture.tracer.writes import written_by
 from opbridge.errors import UsageError
@@ -89,7 +90,7 @@ def _of_other_branch(progress: Progress) -> Outcome | NoImprovement:
     shapes = example
     for condition, sizes in list(other_sides.of_other_sides(found.graph, example)):
         tried = other_sides.with_sizes(shapes, sizes)
-        attempts = [] if " != " in condition.expression else [(tried, example)]
+        attempts = [] if "!=" in operators_in(condition.expression) else [(tried, example)]
         if other_sides.pads(found.graph):
             attempts.append((shapes, tried))
         for captured, other in attempts:
@@ -107,7 +108,7 @@ def _of_other_branch(progress: Progress) -> Outcome | NoImprovement:
                 found = dataclasses.replace(found, other_sizes=dataclasses.replace(known, is_same=True))
             else:
                 elsewhere = other_sides.sizes_of_symbols(found.graph, tried)
-                answered = {each.expression for each in found.graph.conditions if not holds([each], elsewhere)}
+                answered = {each.expression for each in found.graph.conditions if not hold([each], elsewhere)}
                 known = dataclasses.replace(known, answered=known.answered | answered | {condition.expression})
                 found, shapes = dataclasses.replace(new, other_sizes=known), captured
             break
