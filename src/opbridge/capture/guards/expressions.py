@@ -23,6 +23,7 @@ __all__ = [
     "are_equal_sizes",
     "fixed_size",
     "fixes_a_number",
+    "limit_of",
     "holds_at",
     "operators_in",
     "parsed",
@@ -223,6 +224,16 @@ def fixed_size(text: str) -> int | None:
     match parsed(text):
         case Operation("==", (Symbol(), Constant(int() as size))):
             return size
+    return None
+
+
+def limit_of(text: str) -> tuple[str, int | None, int | None] | None:
+    """The size that a condition compares with a number, with its smallest and its largest value; None for others."""
+    match parsed(text):
+        case Operation("<" | "<=" as name, (Symbol(size), Constant(int() as number))):
+            return size, None, number - (name == "<")
+        case Operation(">" | ">=" as name, (Symbol(size), Constant(int() as number))):
+            return size, number + (name == ">"), None
     return None
 
 
