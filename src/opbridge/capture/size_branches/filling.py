@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 import itertools
-import re
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -28,11 +29,12 @@ from torch.overrides import TorchFunctionMode
 from opbridge.base.torch_private import torch_paddings
 from opbridge.capture import other_sides
 from opbridge.capture.dynamic_shapes import Shapes
-from opbridge.capture.guards.conditions import negated
-from opbridge.capture.guards.expressions import holds_at, value_at
+from opbridge.capture.guards.conditions import hold, negated
+from opbridge.capture.guards.expressions import holds_at, remainders, symbols_in, value_at
+from opbridge.capture.guards.trial_sizes import Sizes, TrialSizes
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.same_graph import is_same_graph
-from opbridge.capture.size_branches.asked_questions import AskedQuestions, count_of_nonzero, remainders
+from opbridge.capture.size_branches.asked_conditions import AskedConditions
 from opbridge.capture.size_branches.same_in_region import RegionNumbering
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
@@ -43,10 +45,10 @@ _MOST_AGAIN = 3
 _MOST_TRIED = 16
 _COMPARED = 10
 _NEAREST = 600
+_MIXED = 600
 
 _MOST_TIMES = 8
 
-Sizes = dict[str, int]
 Capturing = Callable[[Shapes, contextlib.AbstractContextManager[Any]], CapturedGraph | None]
 Agreeing = Callable[[CapturedGraph | None, list[Any]], bool | None]
 
@@ -90,8 +92,9 @@ def _until_zero(expressions: Sequence[str], sizes: Sizes, never: set[str]) -> li
     return found
 
 
-def _holds(graph: CapturedGraph, sizes: Sizes) -> bool:
-    return all(holds_at(each.expression, sizes) for each in graph.conditions)
+def _remainders(conditions: Iterable[SizeCondition]) -> list[str]:
+    """The remainders that a model asks about, as expressions of sizes."""
+    return list(dict.fromkeys(found for each in conditions for found in remainders(each.expression)))
 
 
 def _multiplicity(number: int) -> int:
@@ -148,14 +151,12 @@ class _Filling:
         self._axes = other_sides.plain_axes(found, shapes)
         example = other_sides.sizes_of_symbols(found, shapes)
         self._example = example
+        self._ranges = {symbol: (axis.low or 0, axis.high) for symbol, axis in self._axes.items()}
+        self._trial = TrialSizes(example, self._ranges)
         self._continued = found if is_continued else None
         self._found = found
-        self.remainders = remainders(self._own(found))
+        self.remainders = _remainders(self._own(found))
         self._runs: dict[tuple[int, ...], bool] = {}
-
-    def _nothing_asked(self) -> AskedQuestions:
-        low = {symbol: axis.low or 0 for symbol, axis in self._axes.items()}
-        return AskedQuestions(self._example, low, {symbol: axis.high for symbol, axis in self._axes.items()})
 
     def _own(self, graph: CapturedGraph) -> list[SizeCondition]:
         """What the model itself asks, of sizes that are known."""
@@ -168,20 +169,18 @@ class _Filling:
 
     def _kept(self, graph: CapturedGraph) -> list[SizeCondition]:
         """What else the model itself asks: there, the sides are different ones."""
-        return [each for each in self._own(graph) if not remainders([each])]
+        return [each for each in self._own(graph) if not remainders(each.expression)]
 
     def graph(self) -> CapturedGraph | None:
         """The graph; None where the sides differ in more."""
-        self._asked = self._nothing_asked()
-        self._asked.keep(self._kept(self._found))
+        self._beside = self._kept(self._found)
         made = self._of_no_multiples()
         if made is None:
             return None
         graph, sizes = made
         own = self._own(graph)
-        self._asked = self._nothing_asked()  # what the example was asked is no condition of this capture
-        self._asked.keep(self._kept(graph))
-        self._asked.add_multiples(remainders(own))
+        # What the example was asked is no condition of this capture.
+        self._asked = AskedConditions(self._example, self._ranges, self._kept(graph), _remainders(own))
         self._asked.note(own, sizes, is_general=True)
         accepted, sides = [sizes], [sizes]
         while (other := self._untaken(graph, sides)) is not None:
@@ -220,20 +219,27 @@ class _Filling:
                 return made
             beside = [each for each in self._kept(graph) if not holds_at(each.expression, self._example)]
             if beside:  # the example is on another side of these
-                self._asked.keep([negated(each) for each in beside])
+                self._beside += map(negated, beside)
                 continue
             made = graph, sizes
-            own = remainders(self._own(graph))
+            own = _remainders(self._own(graph))
             wanted = _until_zero(own, sizes, never)
-            if count_of_nonzero(wanted, sizes) == len(wanted):
+            if all(value_at(each, sizes) for each in wanted):
                 break
         return made
 
     def _with_remainders(self, wanted: Sequence[str]) -> Sizes | None:
         """Sizes for which these remainders are not 0, and for which the model pads as much as possible."""
-        symbols = [each for each in self._axes if any(re.search(rf"\b{each}\b", text) for text in self.remainders)]
-        mixed = self._asked.mixed(symbols, _beside_multiples)
-        found = [each for each in mixed if count_of_nonzero(wanted, each) == len(wanted)]
+        symbols = [each for each in self._axes if any(each in symbols_in(text) for text in self.remainders)]
+        chance = random.Random(1)
+        values = {symbol: _beside_multiples(self._example[symbol]) for symbol in symbols}
+        mixed = [{symbol: chance.choice(own) for symbol, own in values.items()} for _ in range(_MIXED)]
+        every = [{**self._example, **dict(each)} for each in {tuple(sizes.items()) for sizes in mixed}]
+        found = [
+            each
+            for each in every
+            if self._trial.allows(each) and hold(self._beside, each) and all(value_at(one, each) for one in wanted)
+        ]
         found.sort(key=lambda each: (-sum(_multiplicity(each[symbol] - 1) for symbol in symbols), self._distance(each)))
         best: tuple[int, Sizes] | None = None
         for sizes in found[:_MOST_TRIED]:
@@ -268,10 +274,13 @@ class _Filling:
         other = self._captured(sizes, contextlib.nullcontext())
         if other is None or len(self._known(other)) < len(other.conditions):
             return None
-        own, far = self._own(other), self._asked.far(sizes)
+        own, trial = self._own(other), TrialSizes(sizes, self._ranges, other.conditions)
+        beside = self._kept(graph)
+        far = [each for each in trial.far() if hold(beside, each)]
         if not all(holds_at(each.expression, point) for each in own for point in far):
             return None  # the model does something else for large sizes of this side
-        region = [*self._asked.around(sizes, other.conditions), *(each for each in far if _holds(other, each))]
+        conditions = (*beside, *other.conditions)
+        region = [*trial.alike(functools.partial(hold, conditions)), *(each for each in far if hold(conditions, each))]
         if not is_same_graph(graph, other, RegionNumbering(region)) or not self._agree(graph, sizes):
             return None
         self._asked.note(own, sizes)

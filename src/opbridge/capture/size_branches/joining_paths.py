@@ -14,10 +14,8 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import itertools
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -31,7 +29,7 @@ from opbridge.capture.control_flow.path_tree import Edge, MergePoint, PathsRefus
 from opbridge.capture.guards.conditions import Conditions, is_trivial, negated, only_where, unnegated
 from opbridge.capture.guards.expressions import holds_at
 from opbridge.capture.guards.samples import Range
-from opbridge.capture.guards.solutions import solutions
+from opbridge.capture.guards.trial_sizes import Sizes, TrialSizes
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.size_branches.joining import told
 from opbridge.capture.size_branches.questions import Questions
@@ -43,16 +41,10 @@ __all__ = ["PathJoining", "PathRuns", "SizePath"]
 _PART = 2
 """Of the captures that the limits allow, one in so many may be one for other sizes."""
 
-_POOL = 1500
-_NEAR = 18
-_FEW = 4
-_MOST_CROSSINGS = 8
 _MOST_TRIED = 24
 _MOST_FAILED = 4
 _MOST_AGAIN = 4
 _COMPARED = 8
-
-Sizes = dict[str, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -245,39 +237,10 @@ class PathJoining:
     def _pool(self) -> list[tuple[Sizes, bool]]:
         """Sizes that may show something, and whether they differ from those of the example in one size alone."""
         if self._pool_of[0] != len(self._asked):
-            values = {symbol: sorted(set(self._values(symbol))) for symbol in self._example}
-            near = [{**self._example, symbol: each} for symbol, found in values.items() for each in found]
-            chance = random.Random(0)
-            far = [
-                {
-                    symbol: self._example[symbol] if chance.random() < 0.3 else chance.choice(found)
-                    for symbol, found in values.items()
-                }
-                for _ in range(_POOL if len(values) > 1 else 0)
-            ]
-            far += [
-                {symbol: value if symbol in pair else self._example[symbol] for symbol in values}
-                for one in values
-                for other in values
-                if one < other
-                for pair in [(one, other)]
-                for value in {self._example[one], self._example[other], 1, 2, 3, 8}
-            ]
-            self._pool_of = len(self._asked), [(each, True) for each in near] + [(each, False) for each in far]
+            trial = TrialSizes(self._example, self._ranges, self._asked.values())
+            pool = [(each, True) for each in trial.beside()] + [(each, False) for each in trial.mixed()]
+            self._pool_of = len(self._asked), pool
         return self._pool_of[1]
-
-    def _values(self, symbol: str) -> Iterator[int]:
-        """Values of a size on all sides of the questions that are known."""
-        size = self._example[symbol]
-        found = {*range(1, _NEAR), *range(size - _NEAR, size + _NEAR), 2 * size, 2 * size + 1, size // 2}
-        for asked in self._asked.values():
-            if asked.symbols == (symbol,):
-                crossings = _crossings(asked.expression, symbol)
-                found.update(crossings)
-                if len(crossings) <= _FEW:  # multiples among those beyond a limit, which another question is about
-                    found.update(each + more for each in crossings for more in range(_NEAR))
-        low, high = self._ranges[symbol]
-        yield from (each for each in found if each >= max(low, 1) and (high is None or each <= high))
 
     def _all_conditions(self, flow: ControlFlowGraph) -> Conditions:
         """What has to hold of the sizes: what operators ask where they run, and the answers that no path has given.
@@ -367,13 +330,6 @@ class PathJoining:
 
 def _refuse_data(*args: Any) -> bool:
     raise PathsRefused("The model also has data-dependent control flow.")
-
-
-@functools.lru_cache(maxsize=1024)
-def _crossings(expression: str, symbol: str) -> tuple[int, ...]:
-    """The first sizes at which a condition has another value than for the size before, and the last ones before."""
-    changes = itertools.islice(solutions(expression, symbol, 1, None).changes(), _MOST_CROSSINGS)
-    return tuple(each for size in changes for each in (size - 1, size))
 
 
 def _home(flow: ControlFlowGraph, path: ExecutionPath, segment: int) -> Block:
