@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from opbridge.capture.guards.decisions import decided
+from opbridge.capture.guards.decisions import decided, implied
 from opbridge.capture.guards.expressions import holds_at
 from opbridge.capture.guards.samples import Range
 from opbridge.graph.captured_graph import SizeCondition
@@ -48,15 +48,17 @@ def of_one_region(regions: Sequence[Conditions]) -> tuple[str, tuple[str, ...]]:
     return expression, tuple(sorted(symbols))
 
 
-def only_where(before: Sequence[SizeCondition], condition: SizeCondition) -> SizeCondition | None:
-    """A condition that has to hold only where others do; None where it is one of these."""
-    if any(each.expression == condition.expression for each in before):
+def only_where(
+    before: Sequence[SizeCondition], condition: SizeCondition, ranges: Mapping[str, Range]
+) -> SizeCondition | None:
+    """A condition that has to hold only where others do; None where it does so anyway, as far as is known."""
+    if implied(condition.expression, [each.expression for each in before], ranges).holds:
         return None
     if not before:
         return condition
-    text = " or ".join(f"(not ({each.expression}))" for each in before)
+    text = " or ".join((*(f"(not ({each.expression}))" for each in before), f"({condition.expression})"))
     symbols = sorted({symbol for each in (*before, condition) for symbol in each.symbols})
-    return dataclasses.replace(condition, expression=f"{text} or ({condition.expression})", symbols=tuple(symbols))
+    return dataclasses.replace(condition, expression=text, symbols=tuple(symbols))
 
 
 def negated(condition: SizeCondition) -> SizeCondition:

@@ -234,7 +234,7 @@ class _Filling:
         chance = random.Random(1)
         values = {symbol: _beside_multiples(self._example[symbol]) for symbol in symbols}
         mixed = [{symbol: chance.choice(own) for symbol, own in values.items()} for _ in range(_MIXED)]
-        every = [{**self._example, **dict(each)} for each in {tuple(sizes.items()) for sizes in mixed}]
+        every = [{**self._example, **dict(each)} for each in dict.fromkeys(tuple(sizes.items()) for sizes in mixed)]
         found = [
             each
             for each in every

@@ -26,7 +26,7 @@ from opbridge.capture.control_flow.cfg import Block, ControlFlowGraph
 from opbridge.capture.control_flow.execution_path import ExecutionPath
 from opbridge.capture.control_flow.lowering import CFGLowering
 from opbridge.capture.control_flow.path_tree import Edge, MergePoint, PathsRefused, PathTree, Unjoined
-from opbridge.capture.guards.conditions import Conditions, is_trivial, negated, only_where, unnegated
+from opbridge.capture.guards.conditions import Conditions, negated, only_where, unnegated
 from opbridge.capture.guards.expressions import holds_at
 from opbridge.capture.guards.samples import Range
 from opbridge.capture.guards.trial_sizes import Sizes, TrialSizes
@@ -264,7 +264,7 @@ class PathJoining:
                 if _has_same_shapes(block):
                     continue  # as with what is asked of strides, which no operator of ONNX has
                 several.add(unnegated(condition))
-            elif (limited := only_where(before, condition)) and not is_trivial(limited, self._ranges):
+            elif limited := only_where(before, condition, self._ranges):
                 found[limited.expression] = limited
         if several:
             raise _AskedAlike(frozenset(several))
@@ -275,8 +275,8 @@ class PathJoining:
                 asked = self._question(block)
                 if (self._point(block), not answer) not in given:
                     continue  # the answers before it leave it no other one
-                limited = only_where(self._before(flow, block), asked if answer else negated(asked))
-                if limited and not is_trivial(limited, self._ranges):
+                required = asked if answer else negated(asked)
+                if limited := only_where(self._before(flow, block), required, self._ranges):
                     found[limited.expression] = limited
         for path in self._sizes:
             for symbol, stack in path.graph.zeros.items():
