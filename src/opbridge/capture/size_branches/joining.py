@@ -235,12 +235,12 @@ class _Joining:
     def _decided(
         self, level: _Level, which: Sequence[int], known: list[_Known], wanted: Sequence[int], answers: list[Any]
     ) -> list[Node]:
-        """The results of an operator `cond`, whose one side is the first of some captures."""
+        """The results of an operator `cond`, one branch of which is the first of some captures."""
         asked = Asked(self._number(), self._captures[which[1]].sources, on_sizes=self._told[which[0]])
         bodies, results = [], []
-        for side in (which[:1], which[1:]):
+        for branch in (which[:1], which[1:]):
             inner = _Level(level)
-            found = self._build(inner, side, [dict(each) for each in known], wanted, answers)
+            found = self._build(inner, branch, [dict(each) for each in known], wanted, answers)
             results.append([each.meta["val"] for each in found])
             bodies.append((inner, [_own(inner, each, asked) for each in found]))
         outer = list(dict.fromkeys(node for inner, _ in bodies for node in inner.given))

@@ -1,14 +1,14 @@
-"""Many questions about sizes: paths that join again, as those of decisions that depend on data do.
+"""Many conditions on sizes: paths that join again, as those of decisions that depend on data do.
 
-1. The model is captured for the sizes of the example. Each question about sizes is an event in the graph, and no
+1. The model is captured for the sizes of the example. Each condition on sizes is an event in the graph, and no
    condition; its answer is that of the sizes.
-2. Sizes that answer a question otherwise are looked for, as far as is known which questions the model comes to for
+2. Sizes that answer a condition otherwise are looked for, as far as is known which conditions the model comes to for
    them, and the model is captured for those for which it runs; so on until each answer was given, and each two answers
    that the same sizes give.
 3. The paths become one flow, as those of `control_flow` do: they join where Python is at the same line, and its
-   variables hold the same. Each side is run for sizes of a path that takes it.
+   variables hold the same. Each branch is run for sizes of a path that takes it.
 4. What an operator asks of sizes to describe its result is a condition where it runs. One that has both answers there
-   is a question like others.
+   is a condition like others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from opbridge.capture.guards.samples import Range
 from opbridge.capture.guards.trial_sizes import Sizes, TrialSizes
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.size_branches.joining import told
-from opbridge.capture.size_branches.questions import Questions
+from opbridge.capture.size_branches.path_conditions import PathConditions
 from opbridge.capture.size_branches.running_sizes import RunningSizes
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
@@ -123,7 +123,7 @@ class PathJoining:
         self._paths = PathTree(joined=True)
         self._asked: dict[MergePoint, SizeCondition] = {}
         self._sizes: dict[ExecutionPath, Sizes] = {}
-        self._questions: dict[ExecutionPath, Questions] = {}
+        self._path_conditions: dict[ExecutionPath, PathConditions] = {}
         self._further: dict[ExecutionPath, Conditions] = {}
         self._tried: list[Sizes] = []
         self._failed = 0
@@ -166,7 +166,7 @@ class PathJoining:
         """Captures the model for sizes; false where that fails."""
         self._tried.append(sizes)
         self._made += 1
-        asked = Questions(self._example.keys(), self._of_operators)
+        asked = PathConditions(self._example.keys(), self._of_operators)
         answers = BranchOracle(self._runs.module, _refuse_data, sizes=asked)
         try:
             made = self._runs.capture(sizes, answers)
@@ -179,10 +179,10 @@ class PathJoining:
             raise Unjoined("the named dimensions differ between branches")
         events = tuple(answers.events)
         path = ExecutionPath.of(made.graph, events, of_sizes=True)
-        self._sizes[path], self._questions[path], self._further[path] = sizes, asked, made.further
+        self._sizes[path], self._path_conditions[path], self._further[path] = sizes, asked, made.further
         self._paths.add(events, path)
-        for event, question in zip(events, asked.decisions, strict=True):
-            self._asked[self._paths.points[event.place]] = question
+        for event, condition in zip(events, asked.decisions, strict=True):
+            self._asked[self._paths.points[event.place]] = condition
         return True
 
     def _followed(self, sizes: Sizes) -> tuple[list[Edge], bool]:
@@ -245,8 +245,8 @@ class PathJoining:
     def _all_conditions(self, flow: ControlFlowGraph) -> Conditions:
         """What has to hold of the sizes: what operators ask where they run, and the answers that no path has given.
 
-        A question that has both answers where it is asked, after each of which the same operators give the same shapes,
-        does not matter.
+        A condition that has both answers where it is asked does not matter if the same operators give the same shapes
+        after each.
 
         Raises:
             _AskedAlike: What an operator asks has both answers where it runs, and the shapes differ.
@@ -255,7 +255,7 @@ class PathJoining:
         several: set[str] = set()
         needed: dict[tuple[Block, str], tuple[SizeCondition, tuple[SizeCondition, ...]]] = {}
         for path in self._sizes:
-            own = [(segment, each) for (segment, _), each in self._questions[path].conditions.items()]
+            own = [(segment, each) for (segment, _), each in self._path_conditions[path].conditions.items()]
             for segment, condition in (*own, *((0, each) for each in self._further[path])):
                 block = _home(flow, path, segment)
                 needed[block, condition.expression] = condition, self._before(flow, block)
@@ -272,7 +272,7 @@ class PathJoining:
         for block in flow.blocks:
             if block.decides and len(block.after) == 1:
                 ((answer, _),) = block.after.items()
-                asked = self._question(block)
+                asked = self._condition_of(block)
                 if (self._point(block), not answer) not in given:
                     continue  # the answers before it leave it no other one
                 required = asked if answer else negated(asked)
@@ -292,14 +292,14 @@ class PathJoining:
             if each.decides and len(each.after) == 2:
                 answers = [answer for answer, after in each.after.items() if after in above]
                 if len(answers) == 1:
-                    asked = self._question(each)
+                    asked = self._condition_of(each)
                     found.append(asked if answers[0] else negated(asked))
         return tuple(found)
 
-    def _question(self, block: Block) -> SizeCondition:
+    def _condition_of(self, block: Block) -> SizeCondition:
         """What a block asks."""
         path, segment = next(iter(block.passes))
-        return self._questions[path].decisions[segment]
+        return self._path_conditions[path].decisions[segment]
 
     def _point(self, block: Block) -> MergePoint:
         """The decision of a block."""
@@ -308,7 +308,7 @@ class PathJoining:
 
     def _told(self, block: Block) -> str:
         path, _ = next(iter(block.passes))
-        return told(self._question(block).expression, path.graph.places)
+        return told(self._condition_of(block).expression, path.graph.places)
 
     def _is_model(self, graph: CapturedGraph) -> bool:
         """Whether the graph gives what the model gives, for the sizes of each path, and some others."""

@@ -1,12 +1,12 @@
-"""Questions about sizes whose other side is the model for both.
+"""Conditions on sizes whose other branch is the model for both.
 
 1. `if n < 4: x = pad(x, 4 - n)`: a longer sequence is padded by nothing, see `PaddingNothing`.
 2. `if new != old: x = interpolate(x, new)`: to the size that it has, this changes nothing.
 3. `if n > len(table): table = make(n)`: what is made for any length is what the table holds.
 
-The example takes the side on which less is done, and a capture of that is for its sizes alone. A capture of the other
-side is taken in its place where it gives what the model gives, on the example and on inputs of twice its sizes. What
-the capture of the example needs of the sizes is still said, and so the verification tries both sides.
+The example takes the branch on which less is done, and a capture of that is for its sizes alone. A capture of the other
+branch is taken in its place where it gives what the model gives, on the example and on inputs of twice its sizes. What
+the capture of the example needs of the sizes is still said, and so the verification tries both branches.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ __all__ = [
     "are_few",
     "is_plain",
     "merged",
-    "of_other_sides",
     "of_other_values",
     "of_sizes",
     "pads",
@@ -43,6 +42,7 @@ __all__ = [
     "results",
     "sizes_of_symbols",
     "twice",
+    "with_other_branches",
     "with_sizes",
 ]
 
@@ -52,12 +52,12 @@ _ALWAYS_FEW = 1 << 20
 """So many elements inputs of other sizes may have, however few the example has."""
 
 
-def of_other_sides(graph: CapturedGraph, shapes: Shapes) -> Iterator[tuple[SizeCondition, dict[str, int]]]:
-    """The first questions of the model itself, with sizes of the places that have another answer.
+def with_other_branches(graph: CapturedGraph, shapes: Shapes) -> Iterator[tuple[SizeCondition, dict[str, int]]]:
+    """The first conditions of the model itself, with sizes of the places that have another answer.
 
     Args:
         graph: The capture of the example.
-        shapes: The dynamic shapes. A question counts where the user named no range for the dimensions that it is about.
+        shapes: The dynamic shapes. A condition counts where the user named no range for its dimensions.
     """
     axes = plain_axes(graph, shapes)
     example = {symbol: axis.size for symbol, axis in axes.items()}
@@ -115,18 +115,18 @@ def with_sizes(shapes: Shapes, sizes: Mapping[str, int]) -> Shapes:
 
 
 def merged(found: CapturedGraph, other: CapturedGraph, shapes: Shapes) -> bool:
-    """Makes a capture of another side say what the capture of the example needs of the sizes; false if it cannot.
+    """Makes a capture of another branch say what the capture of the example needs of the sizes; false if it cannot.
 
     Args:
         found: The capture of the example.
-        other: That of the other side; its conditions and ranges change.
+        other: That of the other branch; its conditions and ranges change.
         shapes: The dynamic shapes of the example.
     """
     if dict(found.places) != dict(other.places):
         return False
     example = sizes_of_symbols(found, shapes)
     if any("==" in operators_in(each.expression) and not hold((each,), example) for each in other.conditions):
-        return False  # torch has replaced sizes by others that they are equal to on the other side alone
+        return False  # torch has replaced sizes by others that they are equal to on the other branch alone
     known = {each.expression for each in found.conditions}
     further = [
         each
