@@ -103,11 +103,25 @@ class _System:
             self._add({unknown: divisor}, one)
             self._add(one, {unknown: divisor, ONE: divisor - 1})
         else:
-            lows = [self._ranges.get(str(getattr(each, "name", "")), (1, None))[0] for each in unknown.operands]
-            if all(isinstance(each, Symbol) for each in unknown.operands) and min(lows) >= 0:
+            lows = list(map(self._low, unknown.operands))
+            if min(lows) >= 0:
                 self._add(added((one, lows[1])), itself)
                 self._add(added((other, lows[0])), itself)
         return itself
+
+    def _low(self, expression: Expression) -> int:
+        """A number that an expression is at least; -1 where none from 0 on is seen."""
+        match expression:
+            case Constant(int() as value):
+                return max(value, -1)
+            case Symbol(name):
+                return max(self._ranges.get(name, (1, None))[0], -1)
+            case Operation("//", (one, Constant(int() as divisor))) if divisor > 0:
+                return self._low(one) // divisor
+            case Operation("*" | "+" as name, (one, other)):
+                lows = self._low(one), self._low(other)
+                return -1 if min(lows) < 0 else lows[0] * lows[1] if name == "*" else sum(lows)
+        return -1
 
     def is_impossible(self) -> bool:
         """Whether no numbers fulfil all inequalities, as far as is seen."""

@@ -24,8 +24,10 @@ from opbridge.capture.guards.expressions import (
     parsed,
     replaced,
     subexpressions,
+    value_at,
+    written,
 )
-from opbridge.capture.guards.linear import ONE, Linear, NotLinear, added, linear, without_choices
+from opbridge.capture.guards.linear import Linear, NotLinear, linear, without_choices
 from opbridge.capture.guards.samples import LARGEST, SCANNED, Range
 
 __all__ = ["Solutions", "solutions", "solutions_together"]
@@ -86,15 +88,10 @@ class Solutions:
     def others(self) -> Solutions:
         """The values that were asked about and are none of these."""
         classes = (
-            tuple(_others(intervals, *_quotients(self.low, self.high, self.period, remainder)))
+            tuple(_others(intervals, -((remainder - self.low) // self.period), (self.high - remainder) // self.period))
             for remainder, intervals in enumerate(self.classes)
         )
         return Solutions(self.low, self.high, tuple(classes), self.is_proven)
-
-    @property
-    def is_everything(self) -> bool:
-        """Whether these are all values that were asked about."""
-        return not self.others()
 
     def span(self) -> tuple[int, int] | None:
         """The smallest and the largest one; None where there is none, or another value between them."""
@@ -208,93 +205,67 @@ def _exact(expression: Expression, symbol: str, low: int, high: int) -> Solution
         """How much an unknown grows with the size. A period that all divisors divide is found with it."""
         nonlocal period
         if unknown == Symbol(symbol):
-            return {_QUOTIENT: Fraction(1)}
-        growth = Fraction(linear(_dividend(unknown), grown).get(_QUOTIENT, 0), _divisor(unknown))
+            return {unknown: Fraction(1)}
+        if not isinstance(unknown, Operation) or unknown.name != "//":
+            raise NotLinear
+        dividend, divisor = unknown.operands
+        assert isinstance(divisor, Constant)
+        growth = Fraction(linear(dividend, grown).get(Symbol(symbol), 0), int(divisor.value))
         period = math.lcm(period, growth.denominator)
-        return {_QUOTIENT: growth}
+        return {Symbol(symbol): growth}
 
-    for each in subexpressions(condition):
-        if isinstance(each, Operation) and each.name in COMPARISONS:
-            for side in each.operands:
-                linear(side, grown)
+    comparisons = [
+        each for each in subexpressions(condition) if isinstance(each, Operation) and each.name in COMPARISONS
+    ]
+    differences = [Operation("-", each.operands) for each in comparisons]
+    slopes = [linear(each, grown).get(Symbol(symbol), Fraction(0)) for each in differences]
     if period > _LONGEST_PERIOD:
         raise NotLinear
+    texts = list(map(written, differences))
     classes = []
     for remainder in range(period):
-        quotients = _quotients(low, high, period, remainder)
-        found = _OnClass(symbol, period, remainder, *quotients)
-        classes.append(tuple(found.intervals(condition, answer=True)) if quotients[0] <= quotients[1] else ())
+        first, last = -((remainder - low) // period), (high - remainder) // period
+        starts = (value_at(each, {symbol: remainder}) for each in texts)
+        lines = ((int(slope * period), start) for slope, start in zip(slopes, starts, strict=True))
+        classes.append(tuple(_where(condition, lines, first, last) if first <= last else ()))
     return Solutions(low, high, tuple(classes))
 
 
-_QUOTIENT = Symbol("quotient")
-
-
-def _dividend(unknown: Expression) -> Expression:
-    if isinstance(unknown, Operation) and unknown.name == "//":
-        return unknown.operands[0]
-    raise NotLinear
-
-
-def _divisor(unknown: Expression) -> int:
-    assert isinstance(unknown, Operation) and isinstance(unknown.operands[1], Constant)
-    return int(unknown.operands[1].value)
-
-
-def _quotients(low: int, high: int, period: int, remainder: int) -> Interval:
-    return -((remainder - low) // period), (high - remainder) // period
-
-
-class _OnClass:
-    """Conditions on one residue class, where all numbers are linear in the quotient.
+def _where(condition: Expression, lines: Iterator[tuple[int, int]], first: int, last: int) -> list[Interval]:
+    """The quotients for which a condition holds.
 
     Args:
-        symbol: The size, `period * quotient + remainder`.
-        period: The period.
-        remainder: The remainder.
+        condition: The condition.
+        lines: What its comparisons compare with 0, in order: a slope and a constant.
         first: The smallest quotient.
         last: The largest one.
     """
+    if not isinstance(condition, Operation):
+        assert isinstance(condition, Constant)
+        return [(first, last)] if condition.value else []
+    if condition.name in COMPARISONS:
+        return _compared(condition.name, *next(lines), first, last)
+    found = [_where(each, lines, first, last) for each in condition.operands]
+    if condition.name == "not":
+        return _others(found[0], first, last)
+    return functools.reduce(_common if condition.name == "and" else _united, found)
 
-    def __init__(self, symbol: str, period: int, remainder: int, first: int, last: int) -> None:
-        self._size = Symbol(symbol)
-        self._value = added(({_QUOTIENT: period}, 1), ({ONE: remainder}, 1))
-        self._first, self._last = first, last
 
-    def intervals(self, condition: Expression, *, answer: bool) -> list[Interval]:
-        """The quotients for which a condition has an answer."""
-        if not isinstance(condition, Operation):
-            assert isinstance(condition, Constant)
-            return [(self._first, self._last)] if bool(condition.value) is answer else []
-        name, operands = condition.name, condition.operands
-        if name == "not":
-            return self.intervals(operands[0], answer=not answer)
-        if name in ("and", "or"):
-            found = [self.intervals(each, answer=answer) for each in operands]
-            return functools.reduce(_common if (name == "and") is answer else _united, found)
-        difference = linear(Operation("-", operands), self._unknown)
-        return self._compared(name if answer else COMPARISONS[name], difference)
-
-    def _compared(self, name: str, difference: Linear) -> list[Interval]:
-        """The quotients for which a number compares with 0."""
-        if name in ("==", "!="):
-            both = [self._compared(each, difference) for each in (("<=", ">=") if name == "==" else ("<", ">"))]
-            return _common(*both) if name == "==" else _united(*both)
-        if name in (">", ">="):
-            return self._compared({">": "<", ">=": "<="}[name], added((difference, -1)))
-        slope, start = difference.get(_QUOTIENT, 0), difference.get(ONE, 0) + (name == "<")
-        first, last = self._first, self._last
-        if slope > 0:
-            last = min(last, -start // slope)
-        elif slope < 0:
-            first = max(first, -(start // slope))
-        return [(first, last)] if first <= last and (slope or start <= 0) else []
-
-    def _unknown(self, unknown: Expression) -> Linear:
-        if unknown == self._size:
-            return self._value
-        found, divisor = linear(_dividend(unknown), self._unknown), _divisor(unknown)
-        return added(({each: number // divisor for each, number in found.items()}, 1))
+def _compared(name: str, slope: int, start: int, first: int, last: int) -> list[Interval]:
+    """The quotients for which `slope * quotient + start` compares with 0."""
+    if name in ("==", "!="):
+        equal = _common(*(_compared(each, slope, start, first, last) for each in ("<=", ">=")))
+        return equal if name == "==" else _others(equal, first, last)
+    if name in (">", ">="):
+        slope, start = -slope, -start
+    start += name in ("<", ">")
+    if slope > 0:
+        last = min(last, -start // slope)
+    elif slope < 0:
+        first = max(first, -(start // slope))
+    elif start > 0:
+        return []
+    return [(first, last)] if first <= last else []
 
 
 def _common(one: Sequence[Interval], other: Sequence[Interval]) -> list[Interval]:
