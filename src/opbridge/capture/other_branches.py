@@ -68,7 +68,8 @@ def with_other_branches(graph: CapturedGraph, shapes: Shapes) -> Iterator[tuple[
         if condition.by_operator or ("!=" in operators and "%" not in operators):
             continue  # what holds for one size alone is no model for others
         others = [each for each in asked.values() if each.expression != condition.expression]
-        sizes = _breaking(condition, example, others)
+        ranges: dict[str, Range] = dict.fromkeys(condition.symbols, (_SMALLEST, None))
+        sizes = next(witnesses(condition, example, others, ranges, condition.symbols), None)
         if sizes is not None:
             found += 1
             yield condition, {axes[symbol].place: size for symbol, size in sizes.items() if size != example[symbol]}
@@ -86,15 +87,6 @@ def plain_axes(graph: CapturedGraph, shapes: Shapes) -> dict[str, Axis]:
 def is_plain(axis: Axis) -> bool:
     """Whether a dimension may have any size: a name alone, or Dim.DYNAMIC."""
     return axis.derive is None and not axis.terms and not axis.checked and not axis.automatic
-
-
-def _breaking(
-    condition: SizeCondition, example: Mapping[str, int], others: Sequence[SizeCondition]
-) -> dict[str, int] | None:
-    """Sizes for which a condition does not hold: the example's but for one; if possible, all other conditions hold."""
-    ranges: dict[str, Range] = dict.fromkeys(condition.symbols, (_SMALLEST, None))
-    found = list(witnesses(condition, example, others, ranges, condition.symbols))
-    return next((each.sizes for each in found), None)
 
 
 def with_sizes(shapes: Shapes, sizes: Mapping[str, int]) -> Shapes:

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from opbridge.capture.guards.conditions import hold, negated
+from opbridge.capture.guards.conditions import hold
 from opbridge.capture.guards.samples import LARGEST, Range
 from opbridge.capture.guards.solutions import Solutions, solutions, solutions_together
 from opbridge.graph.captured_graph import SizeCondition
 
-__all__ = ["Witness", "fixed_by", "witnesses"]
+__all__ = ["fixed_by", "witnesses"]
 
 _NEAR = 16
 _MOST = 4
 _MOST_STEPS = 1000
-
-
-@dataclasses.dataclass(frozen=True)
-class Witness:
-    """Sizes for which a condition does not hold.
-
-    Attributes:
-        sizes: The sizes, by symbol.
-        is_alone: Whether it is the only one of several conditions that does not.
-    """
-
-    sizes: dict[str, int]
-    is_alone: bool
 
 
 def witnesses(
@@ -36,12 +22,12 @@ def witnesses(
     others: Sequence[SizeCondition],
     ranges: Mapping[str, Range],
     free: Collection[str],
-) -> Iterator[Witness]:
+) -> Iterator[dict[str, int]]:
     """Sizes that differ from given ones in one size, for which a condition does not hold.
 
-    Of each size the next larger and the next smaller value, for which all other conditions hold where there is one.
-    Where a condition fixes a size, a much larger one is first: the next one may be fixed together with it. Where no
-    single size matters, as to `min(h, w) <= 7`, all sizes of the condition are larger, or smaller, by as much.
+    Of each size the next larger and the next smaller value; first those for which all other conditions hold. Where a
+    condition fixes a size, a much larger one is taken: the next one may be fixed together with it. Where no single size
+    matters, as to `min(h, w) <= 7`, all sizes of the condition are larger, or smaller, by as much.
 
     Args:
         condition: The condition.
@@ -50,25 +36,24 @@ def witnesses(
         ranges: The smallest and the largest value of each size.
         free: The symbols that may have other sizes.
     """
-    alone: list[Witness] = []
-    more: list[Witness] = []
+    alone: list[dict[str, int]] = []
+    more: list[dict[str, int]] = []
     changing = [each for each in condition.symbols if each in free and each in sizes]
     known = [each for each in others if sizes.keys() >= set(each.symbols)]
-    opposite = negated(condition).expression
     for symbol in changing:
         size, (low, high) = sizes[symbol], ranges.get(symbol, (1, None))
-        broken = solutions(opposite, symbol, low, high, sizes)
+        broken = solutions(condition.expression, symbol, low, high, sizes).others()
         kept = [solutions(each.expression, symbol, low, high, sizes) for each in known if symbol in each.symbols]
         is_possible = hold((each for each in known if symbol not in each.symbols), sizes)
         above = [2 * size + 3, size + 1] if symbol in fixed_by((condition,), sizes) else [size + 1]
         for starts, upwards in ((above, True), ([size - 1], False)):
             value = _first([broken, *kept], starts, upwards=upwards) if is_possible else None
             if value is not None:
-                alone.append(Witness({**sizes, symbol: value}, is_alone=True))
+                alone.append({**sizes, symbol: value})
             elif (value := _first([broken], starts, upwards=upwards)) is not None:
-                more.append(Witness({**sizes, symbol: value}, is_alone=False))
+                more.append({**sizes, symbol: value})
     if not alone and not more and len(changing) > 1:
-        more = list(_together(opposite, changing, sizes, ranges))
+        more = list(_together(condition.expression, changing, sizes, ranges))
     yield from (alone + more)[:_MOST]
 
 
@@ -90,16 +75,16 @@ def _common(found: Sequence[Solutions], size: int, *, upwards: bool) -> int | No
 
 
 def _together(
-    opposite: str, changing: Sequence[str], sizes: Mapping[str, int], ranges: Mapping[str, Range]
-) -> Iterator[Witness]:
+    condition: str, changing: Sequence[str], sizes: Mapping[str, int], ranges: Mapping[str, Range]
+) -> Iterator[dict[str, int]]:
     """Sizes all of which are larger, or smaller, by as much as needed."""
     limits = [(sizes[each], *ranges.get(each, (1, None))) for each in changing]
     low = max(low - size for size, low, _ in limits)
     high = min((LARGEST if high is None else high) - size for size, _, high in limits)
-    found = solutions_together(opposite, changing, low, high, sizes)
+    found = solutions_together(condition, changing, low, high, sizes).others()
     for step in (found.above(1), found.below(-1)):
         if step is not None:
-            yield Witness({**sizes, **{each: sizes[each] + step for each in changing}}, is_alone=False)
+            yield {**sizes, **{each: sizes[each] + step for each in changing}}
 
 
 def fixed_by(conditions: Iterable[SizeCondition], sizes: Mapping[str, int]) -> frozenset[str]:

@@ -238,7 +238,7 @@ class _Branches:
 
     def _breaking(self, condition: SizeCondition, region: Conditions, base: dict[str, int]) -> Iterator[dict[str, int]]:
         others = [each for each in region if each is not condition]
-        yield from (each.sizes for each in witnesses(condition, base, others, self._ranges, self._axes.keys()))
+        yield from witnesses(condition, base, others, self._ranges, self._axes.keys())
         if any(condition.expression == f"{symbol} >= 1" for symbol in self._zeros):
             # Where no part is left, no element may be either: sizes that are 0 together.
             yield {symbol: base[symbol] if axis.low else 0 for symbol, axis in self._axes.items()}
