@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from torch.fx import Graph, GraphModule, Node
 from opbridge.base.sources import Source
 from opbridge.base.torch_private import torch_decisions, torch_proxies, torch_sizes, torch_tracing
 from opbridge.capture.guards.conditions import Conditions, hold, of_one_region
+from opbridge.capture.guards.trial_sizes import TrialSizes
 from opbridge.capture.guards.wording import renamed
 from opbridge.capture.same_graph import placeholders_of
 from opbridge.capture.size_branches.size_numbers import NotJoined, SizeNumbers
@@ -292,13 +294,11 @@ class _Joining:
         """Whether a size of the first capture is that of others, where these are the model: `n` is 1 where `n == 1`."""
         if torch_sizes.unknown_symbols([size, another]):
             return False
-        tried = [self._captures[each].sizes for each in others]
-        tried += [
-            {**sizes, symbol: value}
-            for sizes in list(tried)
-            for symbol in sizes
-            for value in (*range(1, 18), 2 * sizes[symbol], 3 * sizes[symbol] + 1)
-        ]
+        tried = []
+        for capture in (self._captures[each] for each in others):
+            conditions = itertools.chain.from_iterable(capture.regions)
+            trial = TrialSizes(capture.sizes, dict.fromkeys(capture.sizes, (1, None)), conditions)
+            tried += [capture.sizes, *trial.beside()]
         return all(
             torch_sizes.example_with(size, sizes) == torch_sizes.example_with(another, sizes)
             for sizes in tried
