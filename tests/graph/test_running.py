@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from opbridge.capture import capture
-from opbridge.capture.other_sides import results
+from opbridge.capture.other_branches import results
 from opbridge.graph.running import Running
 
 

@@ -178,3 +178,15 @@ class WritingToAConstantOnOneSide(_Layers):
         at = torch.arange(4, dtype=torch.float64)
         at /= 2.0
         return self.right(x) * at.float()
+
+
+@_deciding((3,), ((1,), (3,), (78,), (79,), (80,), (81,)))
+class TwoSizesFarAway(_Layers):
+    def forward(self, x):
+        return self.left(x) if (x.shape[0] + 1) // 2 == 40 else self.right(x)
+
+
+@_deciding((12, 5), ((12, 5), (15, 5), (14, 5), (11, 1), (5, 15)))
+class ADifferenceOfSizes(_Layers):
+    def forward(self, x):
+        return self.left(x) if x.shape[0] == x.shape[1] + 10 else self.right(x)

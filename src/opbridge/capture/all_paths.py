@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import re
 from collections.abc import Iterable, Iterator
 
 from opbridge.capture.assumptions import Assumptions
@@ -15,6 +14,7 @@ from opbridge.capture.control_flow.cfg import ControlFlowGraph
 from opbridge.capture.control_flow.lowering import CFGLowering
 from opbridge.capture.control_flow.path_explorer import explore
 from opbridge.capture.control_flow.path_tree import PathsRefused, PathTree, Unjoined
+from opbridge.capture.guards.expressions import limit_of
 from opbridge.capture.one_capture import capture_once
 from opbridge.capture.session import CaptureSession
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
@@ -191,14 +191,14 @@ def _limits(paths: Iterable[CapturedGraph]) -> dict[str, tuple[int | None, int |
     lowest: dict[str, int] = {}
     highest: dict[str, int] = {}
     for condition in itertools.chain.from_iterable(path.conditions for path in paths):
-        told = re.fullmatch(r"(\w+) (<|<=|>|>=) (\d+)", condition.expression)
-        if told is None or condition.symbols != (told[1],):
+        limit = limit_of(condition.expression)
+        if limit is None:
             continue
-        number = int(told[3]) + {"<": -1, ">": 1}.get(told[2], 0)
-        if told[2].startswith("<"):
-            highest[told[1]] = min(number, highest.get(told[1], number))
-        else:
-            lowest[told[1]] = max(number, lowest.get(told[1], number))
+        symbol, low, high = limit
+        if high is not None:
+            highest[symbol] = min(high, highest.get(symbol, high))
+        if low is not None:
+            lowest[symbol] = max(low, lowest.get(symbol, low))
     return {each: (lowest.get(each), highest.get(each)) for each in {**lowest, **highest}}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_failures
-from opbridge.capture import comparing_captures, other_sides
+from opbridge.capture import comparing_captures, other_branches
 from opbridge.capture.all_paths import capture_paths
 from opbridge.capture.assumptions import Assumptions
 from opbridge.capture.captured import Captured, Failed, OtherSizes
@@ -17,25 +17,25 @@ from opbridge.capture.control_flow.branch_oracle import BranchOracle
 from opbridge.capture.control_flow.lowering import CFGLowering
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.functionalize import functionalize
+from opbridge.capture.guards.conditions import is_trivial
 from opbridge.capture.one_capture import capture_once
 from opbridge.capture.retries import capture_with_retries, is_by_loop
 from opbridge.capture.session import CaptureSession
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
-from opbridge.capture.size_branches import SizePath, SizePaths, asked_zeros, capture_branches, filled
-from opbridge.capture.size_branches.filling import ContinuedPadding
-from opbridge.capture.size_branches.regions import is_trivial
+from opbridge.capture.size_branches import SizePath, SizePaths, asked_zeros, capture_branches, padding_continued
+from opbridge.capture.size_branches.continued_padding import ContinuedPadding
 from opbridge.capture.size_constraints import contradictions
 from opbridge.capture.tracer.writes import written_by
 from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.decisions import Decision
 
-__all__ = ["asks_for_sizes", "of_all_sizes", "with_all_sizes", "with_fillings"]
+__all__ = ["asks_for_sizes", "of_all_sizes", "with_all_sizes", "with_continued_padding"]
 
 
 def asks_for_sizes(captured: Captured) -> bool:
     """Whether a model asks for sizes, so that there may be some for which it takes another branch."""
     shapes, graph = captured.assumptions.shapes, captured.graph
-    axes = other_sides.plain_axes(graph, shapes)
+    axes = other_branches.plain_axes(graph, shapes)
     ranges = {symbol: (max(axis.low or 0, 1), axis.high) for symbol, axis in axes.items()}
     return bool(asked_zeros(graph, axes)) or any(
         each.expression not in captured.other_sizes.answered
@@ -46,7 +46,7 @@ def asks_for_sizes(captured: Captured) -> bool:
 
 
 def with_all_sizes(session: CaptureSession, captured: Captured) -> Captured:
-    """A capture for the sizes on the other sides of what the model asks as well; the given one where there is none."""
+    """A capture for the sizes of the other branches as well; the given one where there is none."""
     graph, known = captured.graph, captured.other_sizes
     asked = tuple(each for each in graph.conditions if each.expression not in known.answered)
     example: CapturedGraph | None = dataclasses.replace(graph, conditions=asked)
@@ -126,7 +126,9 @@ class _SizeSearch:
         if self._is_padded:
             with ContinuedPadding():
                 continued = self._captured_for(shapes)
-            padded = continued and _filled_graph(self._session, self._assumptions, continued, shapes, is_continued=True)
+            padded = continued and _graph_with_continued_padding(
+                self._session, self._assumptions, continued, shapes, is_continued=True
+            )
             if padded is not None:
                 return padded
         return self._captured_for(shapes)
@@ -145,10 +147,10 @@ class _SizeSearch:
         return found
 
 
-def with_fillings(session: CaptureSession, captured: Captured) -> Captured | None:
-    """A capture that is the model for both answers to the questions about remainders; None where there is none."""
+def with_continued_padding(session: CaptureSession, captured: Captured) -> Captured | None:
+    """A capture that is the model for both answers to the conditions on remainders; None where there is none."""
     shapes = captured.assumptions.shapes
-    graph = _filled_graph(session, captured.assumptions, captured.graph, shapes)
+    graph = _graph_with_continued_padding(session, captured.assumptions, captured.graph, shapes)
     if graph is None or contradictions(graph, session.leaves, shapes.axes, 1):
         return None
     return dataclasses.replace(
@@ -160,7 +162,7 @@ def with_fillings(session: CaptureSession, captured: Captured) -> Captured | Non
     )
 
 
-def _filled_graph(
+def _graph_with_continued_padding(
     session: CaptureSession,
     assumptions: Assumptions,
     graph: CapturedGraph,
@@ -168,7 +170,7 @@ def _filled_graph(
     *,
     is_continued: bool = False,
 ) -> CapturedGraph | None:
-    """The graph of both answers to questions about remainders, for the sizes of a capture; None where there is none.
+    """The graph of both answers to conditions on remainders, for the sizes of a capture; None where there is none.
 
     Args:
         session: The model.
@@ -187,7 +189,7 @@ def _filled_graph(
     def agrees(other: CapturedGraph | None, values: list[Any]) -> bool | None:
         return comparing_captures.agrees(session, assumptions, other, values, structure)
 
-    return filled(graph, leaves, shapes, capture, agrees, session.limits, is_continued=is_continued)
+    return padding_continued(graph, leaves, shapes, capture, agrees, session.limits, is_continued=is_continued)
 
 
 def _paths_of(session: CaptureSession, assumptions: Assumptions) -> SizePaths:
@@ -227,7 +229,7 @@ def _for_other_sizes(
         shapes: The dynamic shapes with these sizes.
         unrolls: Whether loops over dynamic sizes may be unrolled.
     """
-    free = frozenset(axis.place for axis in assumptions.shapes.axes.values() if other_sides.is_plain(axis))
+    free = frozenset(axis.place for axis in assumptions.shapes.axes.values() if other_branches.is_plain(axis))
     of_sizes = dataclasses.replace(assumptions.restarted(), shapes=shapes, is_by_size=True, free=free)
     try:
         with keeping_random_state():

@@ -24,7 +24,7 @@ class OtherSizes:
         answered: The conditions whose other answer the graph is valid for as well.
         is_same: Whether a capture for the other answer of a condition is the same graph.
         is_padded: Whether the graph is valid for both answers to its conditions on remainders; see
-            `size_branches.filling`.
+            `size_branches.continued_padding`.
         is_right_for_one: Whether the graph, run for sizes of 1 that it leaves out, gave what the model gives wherever
             it was tried.
     """

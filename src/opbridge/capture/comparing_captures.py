@@ -8,7 +8,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_tracing
-from opbridge.capture import fixed_sizes, other_sides
+from opbridge.capture import fixed_sizes, other_branches
 from opbridge.capture.assumptions import Assumptions
 from opbridge.capture.captured import Captured
 from opbridge.capture.dynamic_shapes import Shapes
@@ -28,7 +28,7 @@ def differs_on_example(session: CaptureSession, captured: Captured) -> bool:
     leaves, structure = pytree.tree_flatten((session.call.args, session.call.kwargs))
     return any(
         _gives_same(session, captured.assumptions, graph, values, structure) is False
-        for values in (leaves, other_sides.of_other_values(leaves))
+        for values in (leaves, other_branches.of_other_values(leaves))
     )
 
 
@@ -47,12 +47,12 @@ def is_model(session: CaptureSession, captured: Captured, example: Shapes, other
     leaves, structure = pytree.tree_flatten((session.call.args, session.call.kwargs))
     if fixed_sizes.fixes_another_size(graph, leaves, example.axes):
         return False
-    if not other_sides.are_few(leaves, others, example):
+    if not other_branches.are_few(leaves, others, example):
         return False
     further = [
-        other_sides.of_other_values(leaves),
-        other_sides.twice(leaves, example),
-        other_sides.of_sizes(leaves, others),
+        other_branches.of_other_values(leaves),
+        other_branches.twice(leaves, example),
+        other_branches.of_sizes(leaves, others),
     ]
     return _gives_same(session, assumptions, graph, leaves, structure) is True and not any(
         _gives_same(session, assumptions, graph, values, structure) is False for values in further
@@ -71,10 +71,10 @@ def agrees(
         if graph is None:
             return True
         try:
-            found = other_sides.results(graph, _copied(leaves))
+            found = other_branches.results(graph, _copied(leaves))
         except Exception:  # an operator raises for these sizes
             return False
-        return drew or other_sides.agree(expected, found)
+        return drew or other_branches.agree(expected, found)
 
 
 def _gives_same(
@@ -87,14 +87,14 @@ def _gives_same(
     with keeping_random_state(), torch.set_grad_enabled(assumptions.gradients != "off"):
         try:
             expected, drew = _eager_results(session.module, leaves, structure, graph)
-            if drew and not other_sides.agree(expected, _eager_results(session.module, leaves, structure, graph)[0]):
+            if drew and not other_branches.agree(expected, _eager_results(session.module, leaves, structure, graph)[0]):
                 return None
         except Exception:  # a model raises anything for sizes that it does not take
             return None
         if not any(isinstance(each, torch.Tensor) and bool(each.any()) for each in expected):
             return None
         try:
-            return other_sides.agree(expected, other_sides.results(graph, _copied(leaves)))
+            return other_branches.agree(expected, other_branches.results(graph, _copied(leaves)))
         except Exception:  # an operator raises for these sizes
             return False
 

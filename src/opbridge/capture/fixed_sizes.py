@@ -7,15 +7,16 @@ not, and the table is made in the graph.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opbridge.base.torch_private import torch_shape_env, torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes, root_example
-from opbridge.capture.size_constraints import Condition, holds_for_all, sized
+from opbridge.capture.guards.expressions import fixes_a_number, holds_at, operators_in
+from opbridge.capture.guards.solutions import solutions
+from opbridge.capture.guards.wording import with_numbers
+from opbridge.capture.size_constraints import Condition, sized
 from opbridge.graph.captured_graph import CapturedGraph
 
 __all__ = [
@@ -50,7 +51,7 @@ def may_unroll_a_loop(graph: CapturedGraph) -> bool:
     Args:
         graph: The capture.
     """
-    return any(each.is_number and not each.operator and _fixes_a_number(each.expression) for each in graph.conditions)
+    return any(each.is_number and not each.operator and fixes_a_number(each.expression) for each in graph.conditions)
 
 
 def splits_by_a_size(graph: CapturedGraph) -> bool:
@@ -59,17 +60,7 @@ def splits_by_a_size(graph: CapturedGraph) -> bool:
     Args:
         graph: The capture.
     """
-    return any(each.operator in _PARTS and _fixes_a_number(each.expression) for each in graph.conditions)
-
-
-def _fixes_a_number(expression: str) -> bool:
-    """Whether a condition holds a number to one value, and not to the multiples of another one."""
-    asked = ast.parse(expression, mode="eval").body
-    if not isinstance(asked, ast.Compare) or not isinstance(asked.ops[0], ast.Eq):
-        return False
-    return not any(
-        isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod) for each in (asked.left, *asked.comparators)
-    )
+    return any(each.operator in _PARTS and fixes_a_number(each.expression) for each in graph.conditions)
 
 
 def limiting(demands: Sequence[Condition], axes: Mapping[tuple[int, int], Axis], times: int = 2) -> list[str]:
@@ -94,25 +85,12 @@ def leaves_out_example(demands: Sequence[Condition], axes: Mapping[tuple[int, in
         axes: The dimensions that the user made dynamic, with their sizes in the example.
     """
     unmet = _unmet(demands, {axis.name or axis.place: axis.size for axis in axes.values()})
-    return any(" != " not in text and not text.endswith(" >= 2") for text in unmet)
+    return any("!=" not in operators_in(text) and not text.endswith(" >= 2") for text in unmet)
 
 
 def _unmet(demands: Sequence[Condition], sizes: Mapping[str, int]) -> list[str]:
     """The conditions that do not hold for some sizes, each of which has a name or place."""
-    if not sizes:
-        return []
-    longest_first = sorted(sizes, key=len, reverse=True)
-    names = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, longest_first))})(?![\w.\[])")
-    with_sizes = {text: names.sub(lambda found: str(sizes[found[0]]), text) for text, _ in demands}
-    return [text for text, expression in with_sizes.items() if _is_false(expression)]
-
-
-def _is_false(condition: str) -> bool:
-    """Whether a condition on numbers does not hold; one on a size of no input, as a jagged tensor has, may hold."""
-    try:
-        return not holds_for_all(condition, (), {})
-    except SyntaxError:  # torch has no expression for such a size
-        return False
+    return [text for text, _ in demands if not holds_at(with_numbers(text, sizes), {})]
 
 
 def with_larger_example(shapes: Shapes) -> Shapes | None:
@@ -168,11 +146,10 @@ def forget_example(graph: CapturedGraph, shapes: Shapes) -> None:
     dropped = set()
     for condition in graph.conditions:
         size = sizes.get(graph.places.get(condition.symbols[0], "")) if len(condition.symbols) == 1 else None
-        if size is None or holds_for_all(condition.expression, condition.symbols, {condition.symbols[0]: (size, size)}):
+        if size is None:
             continue
-        below = {condition.symbols[0]: (1, size - 1)}
-        above = {condition.symbols[0]: (size + 1, None)}
-        if all(holds_for_all(condition.expression, condition.symbols, span) for span in (below, above)):
+        left_out = solutions(condition.expression, condition.symbols[0], 1, None).others()
+        if left_out.span() == (size, size):
             dropped.add(condition.expression)
     if not dropped:
         return

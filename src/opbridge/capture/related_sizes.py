@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from opbridge.base.sources import Source
 from opbridge.capture.dynamic_shapes import Shapes, size_of
-from opbridge.capture.size_constraints import Condition, value_at
+from opbridge.capture.guards.expressions import symbols_in
+from opbridge.capture.guards.linear import compared_sum
+from opbridge.capture.size_constraints import Condition
 
 __all__ = ["Relation", "relation_of", "restated", "sum_of"]
-
-_COMPARED = re.compile(r"(?P<left>.+) (?:==|<=|>=) (?P<right>.+)")
-_NAME = re.compile(r"(?<![\w.])[^\W\d]\w*(?![\w.\[(])")
-# Points at which an expression is compared with the linear one that agrees with it near 0.
-_TRIED = (2, 3, 7, 11, 64, 1009)
 
 
 @dataclass(frozen=True)
@@ -99,7 +95,7 @@ def _sum_of(terms: Mapping[str, int], names: Iterable[str]) -> tuple[str, str] |
 
 def restated(shapes: Shapes, relation: Relation) -> Shapes:
     """The same dynamic shapes with a relation stated."""
-    terms = tuple(dict.fromkeys(_NAME.findall(relation.text)))
+    terms = symbols_in(relation.text)
     roots = {axis.name: axis for axis in shapes.axes.values() if axis.derive is None}
     axes = dict(shapes.axes)
     for key, axis in axes.items():
@@ -137,27 +133,8 @@ def _linear(condition: str, names: Sequence[str]) -> dict[str, int] | None:
 
     None where a side is not linear, or the condition is no comparison, or has other names.
     """
-    compared = _COMPARED.fullmatch(condition)
-    used = list(dict.fromkeys(_NAME.findall(condition)))
-    if compared is None or not used or not set(names) >= set(used):
-        return None
-    difference = f"({compared['left']}) - ({compared['right']})"
-    found = {"": value_at(difference, dict.fromkeys(used, 0))}
-    for name in used:
-        found[name] = value_at(difference, {**dict.fromkeys(used, 0), name: 1})
-    if any(type(value) is not int for value in found.values()):
-        return None
-    found.update({name: found[name] - found[""] for name in used})
-    for sizes in _points(used):
-        if value_at(difference, sizes) != found[""] + sum(found[name] * sizes[name] for name in used):
-            return None
-    return {name: count for name, count in found.items() if count or not name}
-
-
-def _points(names: Sequence[str]) -> Iterator[dict[str, int]]:
-    for step in range(1, len(_TRIED)):
-        yield {name: _TRIED[(number * step + step) % len(_TRIED)] for number, name in enumerate(names)}
-        yield {name: _TRIED[(step - number) % len(_TRIED)] for number, name in enumerate(names)}
+    terms = compared_sum(condition)
+    return terms if terms is not None and len(terms) > 1 and set(names) >= terms.keys() - {""} else None
 
 
 def _solved(terms: Mapping[str, int], name: str) -> str | None:

@@ -17,8 +17,10 @@ from typing import Any
 from opbridge.base.sources import Source, innermost
 from opbridge.base.torch_private import torch_shape_env, torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes
+from opbridge.capture.guards.decisions import decided
+from opbridge.capture.guards.samples import Range
 from opbridge.capture.same_graph import is_same_graph
-from opbridge.capture.size_constraints import Condition, Range, holds_for_all, sized
+from opbridge.capture.size_constraints import Condition, sized
 from opbridge.capture.value_numbers import ValueNumbering
 from opbridge.graph.captured_graph import CapturedGraph
 
@@ -85,7 +87,7 @@ def conditions_of_empty_examples(
     for condition in other.conditions:
         places = [other.places.get(symbol, symbol) for symbol in condition.symbols]
         if condition.stack and len(places) == 1 and places[0] in empty:
-            if not holds_for_all(condition.expression, condition.symbols, {}):
+            if not decided(condition.expression, {}).holds:
                 axis = empty[places[0]]
                 found.setdefault(f"{axis.name or axis.place} == 0", next(iter(innermost(condition.stack)), None))
     return list(found.items())
@@ -95,7 +97,7 @@ def _excluding_one(graph: CapturedGraph, high: Mapping[str, int | None]) -> Iter
     """The symbols that may not be one, and may be any other size."""
     found: dict[str, None] = {}
     for condition in graph.conditions:
-        if _excludes_one_only(condition.expression, condition.symbols, high):
+        if _excludes_one_only(condition.expression, high):
             found.update(dict.fromkeys(symbol for symbol in condition.symbols if symbol in high))
     conditioned = set(itertools.chain.from_iterable(condition.symbols for condition in graph.conditions))
     for symbol in high:
@@ -104,9 +106,9 @@ def _excluding_one(graph: CapturedGraph, high: Mapping[str, int | None]) -> Iter
     yield from found
 
 
-def _excludes_one_only(expression: str, symbols: tuple[str, ...], high: Mapping[str, int | None]) -> bool:
+def _excludes_one_only(expression: str, high: Mapping[str, int | None]) -> bool:
     def always(least: int) -> bool:
-        return holds_for_all(expression, symbols, {symbol: (least, most) for symbol, most in high.items()})
+        return decided(expression, {symbol: (least, most) for symbol, most in high.items()}).holds
 
     return always(2) and not always(1)
 
@@ -191,9 +193,9 @@ class _Comparison:
         larger = {symbol: span if symbol in ones else (max(span[0], 2), span[1]) for symbol, span in ranges.items()}
         asked: set[str] = set()
         for condition in other.conditions:
-            if condition.expression in self._known or holds_for_all(condition.expression, condition.symbols, ranges):
+            if condition.expression in self._known or decided(condition.expression, ranges).holds:
                 continue
-            if not holds_for_all(condition.expression, condition.symbols, larger):
+            if not decided(condition.expression, larger).holds:
                 return None
             # What an operator asks only decides how torch describes its result, which the comparison sees.
             if not condition.by_operator:
@@ -202,15 +204,11 @@ class _Comparison:
 
 
 def _widen(graph: CapturedGraph, included: frozenset[str], high: Mapping[str, int | None]) -> None:
+    ranges = {symbol: (2 if symbol in included else 1, most) for symbol, most in high.items()}
     dropped = {
         condition.expression
         for condition in graph.conditions
-        if included.intersection(condition.symbols)
-        and holds_for_all(
-            condition.expression,
-            condition.symbols,
-            {symbol: (2 if symbol in included else 1, most) for symbol, most in high.items()},
-        )
+        if included.intersection(condition.symbols) and decided(condition.expression, ranges).holds
     }
     graph.conditions = tuple(each for each in graph.conditions if each.expression not in dropped)
     for symbol in included:

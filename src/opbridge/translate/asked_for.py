@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from opbridge.base.sources import innermost
-from opbridge.capture.size_constraints import holds_for_all
+from opbridge.capture.guards.expressions import holds_at
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import AskedDimension
 
@@ -71,8 +71,8 @@ def _because(capture: Capture, asked: AskedDimension, size: int) -> str:
             if [graph.places.get(symbol) for symbol in condition.symbols] != [asked.place]:
                 continue
             (symbol,) = condition.symbols
-            others = [{symbol: (other, other)} for other in (size - 1, size + 1) if other > 0]
-            if any(holds_for_all(condition.expression, (symbol,), sizes) for sizes in others):
+            others = [{symbol: other} for other in (size - 1, size + 1) if other > 0]
+            if any(holds_at(condition.expression, sizes) for sizes in others):
                 continue
             source = next(iter(innermost(condition.stack)), None)
             text = re.sub(rf"\b{symbol}\b", asked.place, condition.expression)

@@ -134,7 +134,7 @@ class OfUnequalSizes(_Steps):
 
 
 class BesideSmallSizes(_Steps):
-    """Questions about bounds, and slices that are cut at the end for small sizes."""
+    """PathConditions about bounds, and slices that are cut at the end for small sizes."""
 
     def forward(self, x, y, z):
         x = self.left[0](x[:6]) if x.shape[0] > 4 else self.right[0](x)

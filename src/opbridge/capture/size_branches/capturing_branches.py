@@ -10,17 +10,18 @@ from typing import Any
 import torch
 
 from opbridge.base.sources import innermost
-from opbridge.capture import other_sides
+from opbridge.capture import other_branches
 from opbridge.capture.control_flow.branch_oracle import BranchOracle
 from opbridge.capture.control_flow.lowering import CFGLowering
 from opbridge.capture.dynamic_shapes import Axis, Shapes
+from opbridge.capture.guards.conditions import Conditions, is_trivial, of_one_region
+from opbridge.capture.guards.expressions import value_at
+from opbridge.capture.guards.witnesses import fixed_by, witnesses
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.same_graph import is_same_graph
 from opbridge.capture.size_branches.joining import SizedCapture, joined
 from opbridge.capture.size_branches.joining_paths import PathJoining, PathRuns, SizePath
-from opbridge.capture.size_branches.regions import Conditions, breaking, expression_of, fixed, is_trivial
 from opbridge.capture.size_branches.size_numbers import NotJoined
-from opbridge.capture.size_constraints import is_evaluated
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
 __all__ = ["SizePaths", "asked_zeros", "capture_branches"]
@@ -45,7 +46,7 @@ _WAYS = 4
 """Of the captures that the limits allow, one in so many may be one for other sizes: they do not join again."""
 
 _FEW = 2
-"""Of more questions the paths are to join again."""
+"""Of more conditions the paths are to join again."""
 
 _MOST_TRIED = 8
 """Inputs that are tried for each capture."""
@@ -73,30 +74,30 @@ def capture_branches(
         with_one: The symbols that may be 1 whatever the example's capture asks.
         paths: How paths of it are captured that join again; None where it has loops over sizes, which they cannot hold.
         example: A capture of the example, where there is one: without sizes beyond its conditions for which the model
-            runs, and gives something else, there is no other side.
+            runs, and gives something else, there is no other branch.
 
     Returns:
-        The graph; None where there is no other side, where a capture of one fails, or where there are too many.
+        The graph; None where there is no other branch, where a capture of one fails, or where there are too many.
     """
     runs: dict[tuple[tuple[str, int], ...], bool] = {}
 
-    def sides_of(graph: CapturedGraph) -> _Sides:
-        return _Sides(graph, leaves, shapes, capture, agrees, limits, with_one, runs)
+    def branches_of(graph: CapturedGraph) -> _Branches:
+        return _Branches(graph, leaves, shapes, capture, agrees, limits, with_one, runs)
 
-    most = (limits.captures // _WAYS).bit_length() - 1  # an independent question doubles the captures
-    asked = None if example is None else sides_of(example).questions(most, differing=True)
+    most = (limits.captures // _WAYS).bit_length() - 1  # an independent condition doubles the captures
+    asked = None if example is None else branches_of(example).count_conditions(most, differing=True)
     if asked == 0:
         return None
     first = capture(shapes)
     if first is None:
         return None
-    sides = sides_of(first)
+    branches = branches_of(first)
     if asked is None:
-        asked = sides.questions(most)
-    if paths is not None and (asked > _FEW or sides.compares_sizes):
-        if (found := sides.with_paths_joined(paths)) is not None:
+        asked = branches.count_conditions(most)
+    if paths is not None and (asked > _FEW or branches.compares_sizes):
+        if (found := branches.with_paths_joined(paths)) is not None:
             return found
-    return sides.joined() if 0 < asked <= most and sides.explore() else None
+    return branches.joined() if 0 < asked <= most and branches.explore() else None
 
 
 def asked_zeros(graph: CapturedGraph, axes: Mapping[str, Axis]) -> dict[str, str]:
@@ -114,7 +115,7 @@ def asked_zeros(graph: CapturedGraph, axes: Mapping[str, Axis]) -> dict[str, str
     }
 
 
-class _Sides:
+class _Branches:
     def __init__(
         self,
         first: CapturedGraph,
@@ -130,12 +131,12 @@ class _Sides:
         self._right: dict[tuple[tuple[str, int], ...], bool] = {}
         self._leaves, self._shapes, self._capture, self._agrees = leaves, shapes, capture, agrees
         self._limits = limits
-        self._axes = other_sides.plain_axes(first, shapes)
+        self._axes = other_branches.plain_axes(first, shapes)
         self._zeros = asked_zeros(first, self._axes)
         self._ranges = {
             symbol: (max(axis.low or 0, symbol not in self._zeros), axis.high) for symbol, axis in self._axes.items()
         }
-        self._example = other_sides.sizes_of_symbols(first, shapes)
+        self._example = other_branches.sizes_of_symbols(first, shapes)
         known = [
             each
             for each in self._conditions(first, self._example)
@@ -156,15 +157,15 @@ class _Sides:
         found = {each.expression: each for each in (*graph.conditions, *positive)}
         return tuple(each for each in found.values() if not is_trivial(each, self._ranges))
 
-    def questions(self, most: int, *, differing: bool = False) -> int:
-        """How many questions about sizes there are that have another side, as far as the first capture tells.
+    def count_conditions(self, most: int, *, differing: bool = False) -> int:
+        """How many conditions on sizes there are that have another branch, as far as the first capture tells.
 
         Those that the same sizes answer otherwise count as one. They are counted up to one more than `most`.
 
         Args:
             most: How many are of interest.
-            differing: Whether a question that sets a size of 1 apart counts only where the capture does not give what
-                the model gives for it. torch asks such questions of its own accord; a note does where nothing differs.
+            differing: Whether a condition that sets a size of 1 apart counts only where the capture does not give what
+                the model gives for it. torch has such conditions of its own accord; a note does where nothing differs.
         """
         region, found = self._found[0].regions[0], set()
         for condition in region:
@@ -220,13 +221,13 @@ class _Sides:
                     continue
                 if self._limits.why_reached(_WAYS * self._made):
                     return False
-                new = self._side(condition, sizes)
+                new = self._branch(condition, sizes)
                 if new is None:
                     self._has_failed = True
                     continue
                 changed = {symbol for symbol in sizes if sizes[symbol] != base[symbol]}
-                if changed & fixed(region, base) & fixed(new, sizes):
-                    return False  # Python has fixed the size: each other one would be a side of its own
+                if changed & fixed_by(region, base) & fixed_by(new, sizes):
+                    return False  # Python has fixed the size: each other one would be a branch of its own
                 waiting.append((new, sizes))
         return len(self._found) > 1 or len(self._found[0].regions) > 1
 
@@ -237,17 +238,17 @@ class _Sides:
 
     def _breaking(self, condition: SizeCondition, region: Conditions, base: dict[str, int]) -> Iterator[dict[str, int]]:
         others = [each for each in region if each is not condition]
-        yield from breaking(condition, base, others, self._ranges, self._axes.keys())
+        yield from witnesses(condition, base, others, self._ranges, self._axes.keys())
         if any(condition.expression == f"{symbol} >= 1" for symbol in self._zeros):
             # Where no part is left, no element may be either: sizes that are 0 together.
             yield {symbol: base[symbol] if axis.low else 0 for symbol, axis in self._axes.items()}
 
     def _resized(self, sizes: dict[str, int]) -> tuple[Shapes, list[Any]] | None:
         """The shapes and the inputs of some sizes; None where there are too many elements."""
-        shapes = other_sides.with_sizes(self._shapes, {self._axes[each].place: sizes[each] for each in self._axes})
-        if not other_sides.are_few(self._leaves, shapes, self._shapes):
+        shapes = other_branches.with_sizes(self._shapes, {self._axes[each].place: sizes[each] for each in self._axes})
+        if not other_branches.are_few(self._leaves, shapes, self._shapes):
             return None
-        return shapes, other_sides.of_sizes(self._leaves, shapes)
+        return shapes, other_branches.of_sizes(self._leaves, shapes)
 
     def _may_run(self, sizes: dict[str, int]) -> bool:
         """Whether the model runs for sizes."""
@@ -266,7 +267,7 @@ class _Sides:
             self._runs[key], self._right[key] = agrees is not None, bool(agrees)
         return self._right[key]
 
-    def _side(self, condition: SizeCondition, sizes: dict[str, int]) -> Conditions | None:
+    def _branch(self, condition: SizeCondition, sizes: dict[str, int]) -> Conditions | None:
         """Captures the model for sizes, and gives the conditions of the capture; None where that fails."""
         found = self._resized(sizes)
         assert found is not None
@@ -277,7 +278,7 @@ class _Sides:
         if graph is None or dict(graph.places) != dict(self._found[0].graph.places):
             return None
         own = [each for each in graph.conditions if sizes.keys() >= set(each.symbols)]
-        if not all(is_evaluated(each.expression, sizes) for each in own):
+        if not all(value_at(each.expression, sizes) is not None for each in own):
             return None
         region = self._conditions(graph, sizes)
         new = SizedCapture(graph, [region], sizes, innermost(condition.stack))
@@ -303,7 +304,7 @@ class _Sides:
         own = [tuple(each for each in region if each.expression not in everywhere) for region in regions]
         conditions = list(common)
         if all(own):
-            left = SizeCondition(*expression_of(own), own[0][0].stack)
+            left = SizeCondition(*of_one_region(own), own[0][0].stack)
             if not is_trivial(left, self._ranges):
                 if self._has_failed and not is_trivial(left, self._without_one(frozenset(self._axes))):
                     return None  # what the capture of the example says of the sizes is plainer

@@ -8,8 +8,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import operator
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +19,10 @@ from torch.fx import Graph, GraphModule, Node
 
 from opbridge.base.sources import Source
 from opbridge.base.torch_private import torch_decisions, torch_proxies, torch_sizes, torch_tracing
+from opbridge.capture.guards.conditions import Conditions, hold, of_one_region
+from opbridge.capture.guards.trial_sizes import TrialSizes
+from opbridge.capture.guards.wording import renamed
 from opbridge.capture.same_graph import placeholders_of
-from opbridge.capture.size_branches.regions import Conditions, expression_of, holds
 from opbridge.capture.size_branches.size_numbers import NotJoined, SizeNumbers
 from opbridge.capture.value_numbers import ValueNumbering, is_number
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, Weight
@@ -47,7 +49,7 @@ class SizedCapture:
 
     def covers(self, sizes: Mapping[str, int]) -> bool:
         """Whether it is the model for sizes."""
-        return any(holds(region, sizes) for region in self.regions)
+        return any(hold(region, sizes) for region in self.regions)
 
 
 def joined(captures: Sequence[SizedCapture], common: Conditions) -> CapturedGraph:
@@ -211,7 +213,7 @@ class _Joining:
     def _expression(self, capture: SizedCapture) -> str:
         """The condition that a capture is the model."""
         regions = [tuple(each for each in region if each.expression not in self._common) for region in capture.regions]
-        return expression_of(regions)[0]
+        return of_one_region(regions)[0]
 
     def _build(
         self, level: _Level, which: Sequence[int], known: list[_Known], wanted: Sequence[int], answers: list[Any]
@@ -235,12 +237,12 @@ class _Joining:
     def _decided(
         self, level: _Level, which: Sequence[int], known: list[_Known], wanted: Sequence[int], answers: list[Any]
     ) -> list[Node]:
-        """The results of an operator `cond`, whose one side is the first of some captures."""
+        """The results of an operator `cond`, one branch of which is the first of some captures."""
         asked = Asked(self._number(), self._captures[which[1]].sources, on_sizes=self._told[which[0]])
         bodies, results = [], []
-        for side in (which[:1], which[1:]):
+        for branch in (which[:1], which[1:]):
             inner = _Level(level)
-            found = self._build(inner, side, [dict(each) for each in known], wanted, answers)
+            found = self._build(inner, branch, [dict(each) for each in known], wanted, answers)
             results.append([each.meta["val"] for each in found])
             bodies.append((inner, [_own(inner, each, asked) for each in found]))
         outer = list(dict.fromkeys(node for inner, _ in bodies for node in inner.given))
@@ -292,13 +294,11 @@ class _Joining:
         """Whether a size of the first capture is that of others, where these are the model: `n` is 1 where `n == 1`."""
         if torch_sizes.unknown_symbols([size, another]):
             return False
-        tried = [self._captures[each].sizes for each in others]
-        tried += [
-            {**sizes, symbol: value}
-            for sizes in list(tried)
-            for symbol in sizes
-            for value in (*range(1, 18), 2 * sizes[symbol], 3 * sizes[symbol] + 1)
-        ]
+        tried = []
+        for capture in (self._captures[each] for each in others):
+            conditions = itertools.chain.from_iterable(capture.regions)
+            trial = TrialSizes(capture.sizes, dict.fromkeys(capture.sizes, (1, None)), conditions)
+            tried += [capture.sizes, *trial.beside()]
         return all(
             torch_sizes.example_with(size, sizes) == torch_sizes.example_with(another, sizes)
             for sizes in tried
@@ -381,8 +381,9 @@ class _Joining:
 
 def told(expression: str, places: Mapping[str, str]) -> str:
     """An expression over symbols as one over the sizes of inputs: "x.shape[0] >= 2"."""
-    text = re.sub(r"\b[a-z]+\d+\b", lambda found: places.get(found[0], found[0]), expression)
-    return re.sub(r"^\(([^()]*)\)$", r"\1", text)
+    text = renamed(expression, places)
+    inner = text[1:-1]
+    return inner if text == f"({inner})" and not {"(", ")"} & set(inner) else text
 
 
 def _own(level: _Level, node: Node, asked: Asked) -> Node:

@@ -1,23 +1,21 @@
-"""Many questions about sizes: paths that join again, as those of decisions that depend on data do.
+"""Many conditions on sizes: paths that join again, as those of decisions that depend on data do.
 
-1. The model is captured for the sizes of the example. Each question about sizes is an event in the graph, and no
+1. The model is captured for the sizes of the example. Each condition on sizes is an event in the graph, and no
    condition; its answer is that of the sizes.
-2. Sizes that answer a question otherwise are looked for, as far as is known which questions the model comes to for
+2. Sizes that answer a condition otherwise are looked for, as far as is known which conditions the model comes to for
    them, and the model is captured for those for which it runs; so on until each answer was given, and each two answers
    that the same sizes give.
 3. The paths become one flow, as those of `control_flow` do: they join where Python is at the same line, and its
-   variables hold the same. Each side is run for sizes of a path that takes it.
+   variables hold the same. Each branch is run for sizes of a path that takes it.
 4. What an operator asks of sizes to describe its result is a condition where it runs. One that has both answers there
-   is a question like others.
+   is a condition like others.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import random
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -28,12 +26,14 @@ from opbridge.capture.control_flow.cfg import Block, ControlFlowGraph
 from opbridge.capture.control_flow.execution_path import ExecutionPath
 from opbridge.capture.control_flow.lowering import CFGLowering
 from opbridge.capture.control_flow.path_tree import Edge, MergePoint, PathsRefused, PathTree, Unjoined
+from opbridge.capture.guards.conditions import Conditions, negated, only_where, unnegated
+from opbridge.capture.guards.expressions import holds_at
+from opbridge.capture.guards.samples import Range
+from opbridge.capture.guards.trial_sizes import Sizes, TrialSizes
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.size_branches.joining import told
-from opbridge.capture.size_branches.questions import Questions
-from opbridge.capture.size_branches.regions import Conditions, Ranges, is_trivial, negated, where
+from opbridge.capture.size_branches.path_conditions import PathConditions
 from opbridge.capture.size_branches.running_sizes import RunningSizes
-from opbridge.capture.size_constraints import holds_at, largest_of
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
 __all__ = ["PathJoining", "PathRuns", "SizePath"]
@@ -41,18 +41,10 @@ __all__ = ["PathJoining", "PathRuns", "SizePath"]
 _PART = 2
 """Of the captures that the limits allow, one in so many may be one for other sizes."""
 
-_POOL = 1500
-_NEAR = 18
-_FEW = 4
-_SCANNED = 2048
-_HUGE = 1 << 40
-_MOST_CROSSINGS = 8
 _MOST_TRIED = 24
 _MOST_FAILED = 4
 _MOST_AGAIN = 4
 _COMPARED = 8
-
-Sizes = dict[str, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +101,7 @@ class PathJoining:
         limits: How many captures there may be.
     """
 
-    def __init__(self, runs: PathRuns, example: Sizes, ranges: Ranges, limits: CaptureLimits) -> None:
+    def __init__(self, runs: PathRuns, example: Sizes, ranges: Mapping[str, Range], limits: CaptureLimits) -> None:
         self._runs, self._example, self._ranges, self._limits = runs, example, ranges, limits
         self._of_operators: frozenset[str] = frozenset()
         self._made = 0
@@ -131,7 +123,7 @@ class PathJoining:
         self._paths = PathTree(joined=True)
         self._asked: dict[MergePoint, SizeCondition] = {}
         self._sizes: dict[ExecutionPath, Sizes] = {}
-        self._questions: dict[ExecutionPath, Questions] = {}
+        self._path_conditions: dict[ExecutionPath, PathConditions] = {}
         self._further: dict[ExecutionPath, Conditions] = {}
         self._tried: list[Sizes] = []
         self._failed = 0
@@ -174,7 +166,7 @@ class PathJoining:
         """Captures the model for sizes; false where that fails."""
         self._tried.append(sizes)
         self._made += 1
-        asked = Questions(self._example.keys(), self._of_operators)
+        asked = PathConditions(self._example.keys(), self._of_operators)
         answers = BranchOracle(self._runs.module, _refuse_data, sizes=asked)
         try:
             made = self._runs.capture(sizes, answers)
@@ -187,10 +179,10 @@ class PathJoining:
             raise Unjoined("the named dimensions differ between branches")
         events = tuple(answers.events)
         path = ExecutionPath.of(made.graph, events, of_sizes=True)
-        self._sizes[path], self._questions[path], self._further[path] = sizes, asked, made.further
+        self._sizes[path], self._path_conditions[path], self._further[path] = sizes, asked, made.further
         self._paths.add(events, path)
-        for event, question in zip(events, asked.decisions, strict=True):
-            self._asked[self._paths.points[event.place]] = question
+        for event, condition in zip(events, asked.decisions, strict=True):
+            self._asked[self._paths.points[event.place]] = condition
         return True
 
     def _followed(self, sizes: Sizes) -> tuple[list[Edge], bool]:
@@ -245,47 +237,16 @@ class PathJoining:
     def _pool(self) -> list[tuple[Sizes, bool]]:
         """Sizes that may show something, and whether they differ from those of the example in one size alone."""
         if self._pool_of[0] != len(self._asked):
-            values = {symbol: sorted(set(self._values(symbol))) for symbol in self._example}
-            near = [{**self._example, symbol: each} for symbol, found in values.items() for each in found]
-            chance = random.Random(0)
-            far = [
-                {
-                    symbol: self._example[symbol] if chance.random() < 0.3 else chance.choice(found)
-                    for symbol, found in values.items()
-                }
-                for _ in range(_POOL if len(values) > 1 else 0)
-            ]
-            far += [
-                {symbol: value if symbol in pair else self._example[symbol] for symbol in values}
-                for one in values
-                for other in values
-                if one < other
-                for pair in [(one, other)]
-                for value in {self._example[one], self._example[other], 1, 2, 3, 8}
-            ]
-            self._pool_of = len(self._asked), [(each, True) for each in near] + [(each, False) for each in far]
+            trial = TrialSizes(self._example, self._ranges, self._asked.values())
+            pool = [(each, True) for each in trial.beside()] + [(each, False) for each in trial.mixed()]
+            self._pool_of = len(self._asked), pool
         return self._pool_of[1]
-
-    def _values(self, symbol: str) -> Iterator[int]:
-        """Values of a size on all sides of the questions that are known."""
-        size = self._example[symbol]
-        found = {*range(1, _NEAR), *range(size - _NEAR, size + _NEAR), 2 * size, 2 * size + 1, size // 2}
-        for asked in self._asked.values():
-            if asked.symbols == (symbol,) and (largest := largest_of(asked.expression, symbol)) is not None:
-                found.update(range(largest, largest + _NEAR))
-            if asked.symbols == (symbol,):
-                crossings = _crossings(asked.expression, symbol)
-                found.update(crossings)
-                if len(crossings) <= _FEW:  # multiples among those beyond a limit, which another question is about
-                    found.update(each + more for each in crossings for more in range(_NEAR))
-        low, high = self._ranges[symbol]
-        yield from (each for each in found if each >= max(low, 1) and (high is None or each <= high))
 
     def _all_conditions(self, flow: ControlFlowGraph) -> Conditions:
         """What has to hold of the sizes: what operators ask where they run, and the answers that no path has given.
 
-        A question that has both answers where it is asked, after each of which the same operators give the same shapes,
-        does not matter.
+        A condition that has both answers where it is asked does not matter if the same operators give the same shapes
+        after each.
 
         Raises:
             _AskedAlike: What an operator asks has both answers where it runs, and the shapes differ.
@@ -294,7 +255,7 @@ class PathJoining:
         several: set[str] = set()
         needed: dict[tuple[Block, str], tuple[SizeCondition, tuple[SizeCondition, ...]]] = {}
         for path in self._sizes:
-            own = [(segment, each) for (segment, _), each in self._questions[path].conditions.items()]
+            own = [(segment, each) for (segment, _), each in self._path_conditions[path].conditions.items()]
             for segment, condition in (*own, *((0, each) for each in self._further[path])):
                 block = _home(flow, path, segment)
                 needed[block, condition.expression] = condition, self._before(flow, block)
@@ -302,8 +263,8 @@ class PathJoining:
             if any(not holds_at(condition.expression, self._sizes[path]) for path, _ in block.passes):
                 if _has_same_shapes(block):
                     continue  # as with what is asked of strides, which no operator of ONNX has
-                several.add(re.sub(r"^not \((.*)\)$", r"\1", condition.expression))
-            elif (limited := where(before, condition)) and not is_trivial(limited, self._ranges):
+                several.add(unnegated(condition))
+            elif limited := only_where(before, condition, self._ranges):
                 found[limited.expression] = limited
         if several:
             raise _AskedAlike(frozenset(several))
@@ -311,11 +272,11 @@ class PathJoining:
         for block in flow.blocks:
             if block.decides and len(block.after) == 1:
                 ((answer, _),) = block.after.items()
-                asked = self._question(block)
-                if (self._point(block), not answer) not in given and not _is_of_large(asked):
+                asked = self._condition_of(block)
+                if (self._point(block), not answer) not in given:
                     continue  # the answers before it leave it no other one
-                limited = where(self._before(flow, block), asked if answer else negated(asked))
-                if limited and not is_trivial(limited, self._ranges):
+                required = asked if answer else negated(asked)
+                if limited := only_where(self._before(flow, block), required, self._ranges):
                     found[limited.expression] = limited
         for path in self._sizes:
             for symbol, stack in path.graph.zeros.items():
@@ -331,14 +292,14 @@ class PathJoining:
             if each.decides and len(each.after) == 2:
                 answers = [answer for answer, after in each.after.items() if after in above]
                 if len(answers) == 1:
-                    asked = self._question(each)
+                    asked = self._condition_of(each)
                     found.append(asked if answers[0] else negated(asked))
         return tuple(found)
 
-    def _question(self, block: Block) -> SizeCondition:
+    def _condition_of(self, block: Block) -> SizeCondition:
         """What a block asks."""
         path, segment = next(iter(block.passes))
-        return self._questions[path].decisions[segment]
+        return self._path_conditions[path].decisions[segment]
 
     def _point(self, block: Block) -> MergePoint:
         """The decision of a block."""
@@ -347,7 +308,7 @@ class PathJoining:
 
     def _told(self, block: Block) -> str:
         path, _ = next(iter(block.passes))
-        return told(self._question(block).expression, path.graph.places)
+        return told(self._condition_of(block).expression, path.graph.places)
 
     def _is_model(self, graph: CapturedGraph) -> bool:
         """Whether the graph gives what the model gives, for the sizes of each path, and some others."""
@@ -369,22 +330,6 @@ class PathJoining:
 
 def _refuse_data(*args: Any) -> bool:
     raise PathsRefused("The model also has data-dependent control flow.")
-
-
-@functools.lru_cache(maxsize=1024)
-def _crossings(expression: str, symbol: str) -> tuple[int, ...]:
-    """The first sizes at which a condition has another value than for the size before, and the last ones before."""
-    answers = [holds_at(expression, {symbol: size}) for size in range(1, _SCANNED)]
-    changes = [size for size in range(2, _SCANNED) if answers[size - 1] != answers[size - 2]]
-    return tuple(each for size in changes[:_MOST_CROSSINGS] for each in (size - 1, size))
-
-
-def _is_of_large(condition: SizeCondition) -> bool:
-    """Whether a question tells one size that is larger than those tried from these."""
-    if len(condition.symbols) != 1 or _crossings(condition.expression, condition.symbols[0]):
-        return False
-    answers = [holds_at(condition.expression, {condition.symbols[0]: size}) for size in (_SCANNED - 1, _HUGE)]
-    return answers[0] != answers[1]
 
 
 def _home(flow: ControlFlowGraph, path: ExecutionPath, segment: int) -> Block:

@@ -1,4 +1,4 @@
-"""The sizes for which the paths of a model run as one: each side for sizes of a path that takes it."""
+"""The sizes for which the paths of a model run as one: each branch for sizes of a path that takes it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RunningSizes:
 
     @contextlib.contextmanager
     def on_side(self, block: Block) -> Iterator[None]:
-        """Within this context, a side of a decision runs, which begins with a block."""
+        """Within this context, a branch of a decision runs, which begins with a block."""
         kept = self._path
         paths = [path for path, _ in block.passes]
         if kept not in paths:
@@ -54,13 +54,13 @@ class RunningSizes:
             self._path = kept
 
     def note_union(self, condition: Any, result: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> None:
-        """Notes the sizes of what a decision gives: those of the one side, or of the other.
+        """Notes the sizes of what a decision gives: those of the one branch, or of the other.
 
         Args:
             condition: What decides.
             result: The tensor that stands for both.
-            one: What the side gives for which the condition holds.
-            other: What the other side gives.
+            one: What the branch gives for which the condition holds.
+            other: What the other branch gives.
         """
         for size, first, second in zip(result.shape, one.shape, other.shape, strict=True):
             if isinstance(size, torch.SymInt) and torch_decisions.expression_of(size).is_Symbol:

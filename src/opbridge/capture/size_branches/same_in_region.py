@@ -10,7 +10,7 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_shape_env
-from opbridge.capture.size_constraints import value_at
+from opbridge.capture.guards.expressions import value_at
 from opbridge.capture.value_numbers import ValueNumbering
 from opbridge.graph.operators import operator_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import functools
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 from torch.fx import Graph, Node
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes
+from opbridge.capture.guards.expressions import Constant, Expression, Operation, Symbol, parsed, written
 from opbridge.graph.captured_graph import CapturedGraph
 
 __all__ = ["NotJoined", "SizeNumbers"]
@@ -20,30 +21,25 @@ class NotJoined(Exception):
     """Several captures do not become one graph; the message says why."""
 
 
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "neg": operator.neg,
+    "abs": operator.abs,
+    "not": torch.sym_not,
+    "and": operator.and_,
+    "or": operator.or_,
     "max": torch.sym_max,
-    "Max": torch.sym_max,
     "min": torch.sym_min,
-    "Min": torch.sym_min,
-    "Mod": operator.mod,
-    "PythonMod": operator.mod,
-    "FloorDiv": operator.floordiv,
-    "CleanDiv": operator.floordiv,
 }
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -77,52 +73,28 @@ class SizeNumbers:
         Raises:
             NotJoined: It has a symbol that is no size of an input, or a function that has no operator.
         """
-        try:
-            tree = ast.parse(expression, mode="eval").body
-        except SyntaxError:
-            raise NotJoined(f"{expression} is no expression") from None
+        tree = parsed(expression)
+        if tree is None:
+            raise NotJoined(f"{expression} is no expression")
         return self._of(tree)
 
-    def _of(self, tree: ast.expr) -> Any:
-        key = ast.dump(tree)
+    def _of(self, tree: Expression) -> Any:
+        key = repr(tree)  # which tells 1 from True
         if key not in self._made:
             self._made[key] = self._new(tree)
         return self._made[key]
 
-    def _new(self, tree: ast.expr) -> Any:
-        if isinstance(tree, ast.Constant) and type(tree.value) in (int, bool):
+    def _new(self, tree: Expression) -> Any:
+        if isinstance(tree, Symbol):
+            return self._size(tree.name)
+        if isinstance(tree, Constant) and not isinstance(tree.value, float):
             return tree.value
-        if isinstance(tree, ast.Name):
-            if tree.id in ("True", "False"):
-                return tree.id == "True"
-            return self._size(tree.id)
-        if isinstance(tree, ast.BinOp) and type(tree.op) in _BINARY:
-            return self.call(_BINARY[type(tree.op)], self._of(tree.left), self._of(tree.right))
-        if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
-            return self.call(operator.neg, self._of(tree.operand))
-        if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not):
-            return self.call(torch.sym_not, self._of(tree.operand))
-        if isinstance(tree, ast.Compare) and len(tree.ops) == 1 and type(tree.ops[0]) in _COMPARISONS:
-            return self.call(_COMPARISONS[type(tree.ops[0])], self._of(tree.left), self._of(tree.comparators[0]))
-        if isinstance(tree, ast.BoolOp):
-            joined = operator.and_ if isinstance(tree.op, ast.And) else operator.or_
-            found, *others = map(self._of, tree.values)
-            for other in others:
-                found = self.call(joined, found, other)
-            return found
-        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
-            return self._called(tree.func.id, tree.args)
-        raise NotJoined(f"{ast.unparse(tree)} has no operator")
-
-    def _called(self, name: str, args: list[ast.expr]) -> Any:
-        if name == "abs" and len(args) == 1:
-            return self.call(operator.abs, self._of(args[0]))
-        if name not in _FUNCTIONS or not args:
-            raise NotJoined(f"{name} has no operator")
-        found, *others = map(self._of, args)
-        for other in others:
-            found = self.call(_FUNCTIONS[name], found, other)
-        return found
+        if not isinstance(tree, Operation) or tree.name not in _OPERATORS:
+            raise NotJoined(f"{written(tree)} has no operator")
+        function, operands = _OPERATORS[tree.name], list(map(self._of, tree.operands))
+        if len(operands) < 3:
+            return self.call(function, *operands)
+        return functools.reduce(functools.partial(self.call, function), operands)
 
     def _size(self, symbol: str) -> Any:
         if symbol not in self._symbols:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 
-from opbridge.capture import fixed_sizes, other_sides
+from opbridge.capture import fixed_sizes, other_branches
 from opbridge.capture.all_paths import capture_paths
-from opbridge.capture.all_sizes import asks_for_sizes, of_all_sizes, with_all_sizes, with_fillings
+from opbridge.capture.all_sizes import asks_for_sizes, of_all_sizes, with_all_sizes, with_continued_padding
 from opbridge.capture.captured import Captured, Outcome, SizesContradicted
 from opbridge.capture.comparing_captures import is_model
 from opbridge.capture.dynamic_shapes import Shapes
+from opbridge.capture.guards.conditions import hold
+from opbridge.capture.guards.expressions import operators_in
 from opbridge.capture.retries import capture_with_retries
 from opbridge.capture.same_graph import is_same_graph
-from opbridge.capture.size_branches.regions import holds
 from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy
 from opbridge.capture.tracer.writes import written_by
 from opbridge.errors import UsageError
@@ -33,7 +34,7 @@ def _may_pad(progress: Progress) -> bool:
 def _padded(progress: Progress) -> Outcome | NoImprovement:
     """A capture that is valid for both answers to the model's conditions on remainders, such as `n % 4 == 0`."""
     assert progress.captured is not None
-    return with_fillings(progress.session, progress.captured) or NoImprovement()
+    return with_continued_padding(progress.session, progress.captured) or NoImprovement()
 
 
 PADDING = Strategy("padding for both answers", _may_pad, _padded)
@@ -79,7 +80,7 @@ def _may_have_other_branch(progress: Progress) -> bool:
 
 
 def _of_other_branch(progress: Progress) -> Outcome | NoImprovement:
-    """A capture of the other branches of the model's conditions on sizes, where it is the model on both sides.
+    """A capture of the other branches of the model's conditions on sizes, where it is the model on both branches.
 
     1. The model is captured for sizes of the other branch; what it pads there is nothing for the example.
     2. It is captured for the example again; what it pads there is nothing for the sizes of the other branch.
@@ -87,27 +88,27 @@ def _of_other_branch(progress: Progress) -> Outcome | NoImprovement:
     assert progress.captured is not None
     example, found = progress.first.shapes, progress.captured
     shapes = example
-    for condition, sizes in list(other_sides.of_other_sides(found.graph, example)):
-        tried = other_sides.with_sizes(shapes, sizes)
-        attempts = [] if " != " in condition.expression else [(tried, example)]
-        if other_sides.pads(found.graph):
+    for condition, sizes in list(other_branches.with_other_branches(found.graph, example)):
+        tried = other_branches.with_sizes(shapes, sizes)
+        attempts = [] if "!=" in operators_in(condition.expression) else [(tried, example)]
+        if other_branches.pads(found.graph):
             attempts.append((shapes, tried))
         for captured, other in attempts:
-            padding = other_sides.PaddingNothing(other_sides.sizes_of_symbols(found.graph, other))
+            padding = other_branches.PaddingNothing(other_branches.sizes_of_symbols(found.graph, other))
             new = _for_sizes(progress, found, captured, frozenset(sizes), padding)
             if (
                 new is None
                 or not (captured is tried or padding.changed)
                 or not is_model(progress.session, new, example, tried)
-                or not other_sides.merged(found.graph, new.graph, example)
+                or not other_branches.merged(found.graph, new.graph, example)
             ):
                 continue
             known = found.other_sizes
             if is_same_graph(found.graph, new.graph):  # which `SIZE_BRANCHES` proves
                 found = dataclasses.replace(found, other_sizes=dataclasses.replace(known, is_same=True))
             else:
-                elsewhere = other_sides.sizes_of_symbols(found.graph, tried)
-                answered = {each.expression for each in found.graph.conditions if not holds([each], elsewhere)}
+                elsewhere = other_branches.sizes_of_symbols(found.graph, tried)
+                answered = {each.expression for each in found.graph.conditions if not hold([each], elsewhere)}
                 known = dataclasses.replace(known, answered=known.answered | answered | {condition.expression})
                 found, shapes = dataclasses.replace(new, other_sizes=known), captured
             break
@@ -115,7 +116,7 @@ def _of_other_branch(progress: Progress) -> Outcome | NoImprovement:
 
 
 def _for_sizes(
-    progress: Progress, found: Captured, shapes: Shapes, free: frozenset[str], padding: other_sides.PaddingNothing
+    progress: Progress, found: Captured, shapes: Shapes, free: frozenset[str], padding: other_branches.PaddingNothing
 ) -> Captured | None:
     """A capture for other sizes than the example's, with the example's shapes; None where it fails.
 

@@ -1,12 +1,12 @@
-"""Questions about sizes whose other side is the model for both.
+"""Conditions on sizes whose other branch is the model for both.
 
 1. `if n < 4: x = pad(x, 4 - n)`: a longer sequence is padded by nothing, see `PaddingNothing`.
 2. `if new != old: x = interpolate(x, new)`: to the size that it has, this changes nothing.
 3. `if n > len(table): table = make(n)`: what is made for any length is what the table holds.
 
-The example takes the side on which less is done, and a capture of that is for its sizes alone. A capture of the other
-side is taken in its place where it gives what the model gives, on the example and on inputs of twice its sizes. What
-the capture of the example needs of the sizes is still said, and so the verification tries both sides.
+The example takes the branch on which less is done, and a capture of that is for its sizes alone. A capture of the other
+branch is taken in its place where it gives what the model gives, on the example and on inputs of twice its sizes. What
+the capture of the example needs of the sizes is still said, and so the verification tries both branches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from torch.overrides import TorchFunctionMode
 
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes
-from opbridge.capture.size_constraints import holds_for_all, largest_of
+from opbridge.capture.guards.conditions import hold
+from opbridge.capture.guards.expressions import operators_in
+from opbridge.capture.guards.samples import Range
+from opbridge.capture.guards.witnesses import witnesses
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 from opbridge.graph.running import Running
 
@@ -32,7 +35,6 @@ __all__ = [
     "are_few",
     "is_plain",
     "merged",
-    "of_other_sides",
     "of_other_values",
     "of_sizes",
     "pads",
@@ -40,32 +42,34 @@ __all__ = [
     "results",
     "sizes_of_symbols",
     "twice",
+    "with_other_branches",
     "with_sizes",
 ]
 
 _MOST = 2
-_SEARCHED = 16
 _SMALLEST = 2
 _ALWAYS_FEW = 1 << 20
 """So many elements inputs of other sizes may have, however few the example has."""
 
 
-def of_other_sides(graph: CapturedGraph, shapes: Shapes) -> Iterator[tuple[SizeCondition, dict[str, int]]]:
-    """The first questions of the model itself, with sizes of the places that have another answer.
+def with_other_branches(graph: CapturedGraph, shapes: Shapes) -> Iterator[tuple[SizeCondition, dict[str, int]]]:
+    """The first conditions of the model itself, with sizes of the places that have another answer.
 
     Args:
         graph: The capture of the example.
-        shapes: The dynamic shapes. A question counts where the user named no range for the dimensions that it is about.
+        shapes: The dynamic shapes. A condition counts where the user named no range for its dimensions.
     """
     axes = plain_axes(graph, shapes)
     example = {symbol: axis.size for symbol, axis in axes.items()}
     asked = {each.expression: each for each in graph.conditions if axes.keys() >= set(each.symbols)}
     found = 0
     for condition in asked.values():
-        if condition.by_operator or (" != " in condition.expression and "%" not in condition.expression):
+        operators = operators_in(condition.expression)
+        if condition.by_operator or ("!=" in operators and "%" not in operators):
             continue  # what holds for one size alone is no model for others
         others = [each for each in asked.values() if each.expression != condition.expression]
-        sizes = _breaking(condition, example, others)
+        ranges: dict[str, Range] = dict.fromkeys(condition.symbols, (_SMALLEST, None))
+        sizes = next(witnesses(condition, example, others, ranges, condition.symbols), None)
         if sizes is not None:
             found += 1
             yield condition, {axes[symbol].place: size for symbol, size in sizes.items() if size != example[symbol]}
@@ -83,30 +87,6 @@ def plain_axes(graph: CapturedGraph, shapes: Shapes) -> dict[str, Axis]:
 def is_plain(axis: Axis) -> bool:
     """Whether a dimension may have any size: a name alone, or Dim.DYNAMIC."""
     return axis.derive is None and not axis.terms and not axis.checked and not axis.automatic
-
-
-def _breaking(
-    condition: SizeCondition, example: Mapping[str, int], others: Sequence[SizeCondition]
-) -> dict[str, int] | None:
-    """Sizes for which a condition does not hold: the example's but for one; if possible, all other conditions hold."""
-    first = None
-    for symbol in condition.symbols:
-        size = example[symbol]
-        largest = largest_of(condition.expression, symbol) if len(condition.symbols) == 1 else None
-        above = [largest + 1] if largest is not None else range(size + 1, size + _SEARCHED)
-        for other in (*above, *range(size - 1, _SMALLEST - 1, -1)):
-            sizes = {**example, symbol: other}
-            if _holds(condition, sizes):
-                continue
-            if all(_holds(each, sizes) for each in others):
-                return sizes
-            first = sizes if first is None else first
-    return first
-
-
-def _holds(condition: SizeCondition, sizes: Mapping[str, int]) -> bool:
-    spans = {symbol: (sizes[symbol], sizes[symbol]) for symbol in condition.symbols}
-    return holds_for_all(condition.expression, condition.symbols, spans)
 
 
 def with_sizes(shapes: Shapes, sizes: Mapping[str, int]) -> Shapes:
@@ -127,26 +107,23 @@ def with_sizes(shapes: Shapes, sizes: Mapping[str, int]) -> Shapes:
 
 
 def merged(found: CapturedGraph, other: CapturedGraph, shapes: Shapes) -> bool:
-    """Makes a capture of another side say what the capture of the example needs of the sizes; false if it cannot.
+    """Makes a capture of another branch say what the capture of the example needs of the sizes; false if it cannot.
 
     Args:
         found: The capture of the example.
-        other: That of the other side; its conditions and ranges change.
+        other: That of the other branch; its conditions and ranges change.
         shapes: The dynamic shapes of the example.
     """
     if dict(found.places) != dict(other.places):
         return False
     example = sizes_of_symbols(found, shapes)
-    if any(
-        " == " in each.expression and example.keys() >= set(each.symbols) and not _holds(each, example)
-        for each in other.conditions
-    ):
-        return False  # torch has replaced sizes by others that they are equal to on the other side alone
+    if any("==" in operators_in(each.expression) and not hold((each,), example) for each in other.conditions):
+        return False  # torch has replaced sizes by others that they are equal to on the other branch alone
     known = {each.expression for each in found.conditions}
     further = [
         each
         for each in other.conditions
-        if each.expression not in known and example.keys() >= set(each.symbols) and _holds(each, example)
+        if each.expression not in known and example.keys() >= set(each.symbols) and hold((each,), example)
     ]
     other.conditions = (*found.conditions, *further)
     other.ranges.clear()

@@ -1,58 +1,60 @@
-"""Questions about sizes whose one side does what is nothing on the other one, in one graph without a decision.
+"""Conditions on sizes one branch of which does what is nothing on the other one, in one graph without a decision.
 
 `if n % 4 != 0: x = pad(x, (0, 4 - n % 4))` pads by nothing where `n` is a multiple of 4, if the amount is continued
 to that; after it, the size is a multiple of 4 for all `n`. A slice of what was padded takes everything there.
 
 1. The model is captured for sizes that are multiples of nothing that it asks about: all is padded. The amounts are
    continued to the other sizes.
-2. It is captured for other sizes as it is, until each answer of each question was given. Each of these captures has
+2. It is captured for other sizes as it is, until each answer of each condition was given. Each of these captures has
    to be the same as the first one for the sizes that it is for, when what does nothing there is left out.
 3. The first capture has to give what the model gives for sizes that give the answers together which these do not.
 
-Where that is so, the first capture is the model for all these sizes, and its questions are none.
+Where that is so, the first capture is the model for all these sizes, and its conditions are none.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 import itertools
-import re
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from opbridge.base.torch_private import torch_paddings
-from opbridge.capture import other_sides
+from opbridge.capture import other_branches
 from opbridge.capture.dynamic_shapes import Shapes
+from opbridge.capture.guards.conditions import hold, negated
+from opbridge.capture.guards.expressions import holds_at, remainders, symbols_in, value_at
+from opbridge.capture.guards.trial_sizes import Sizes, TrialSizes
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.same_graph import is_same_graph
-from opbridge.capture.size_branches.asked_questions import AskedQuestions, count_of_nonzero, remainders
-from opbridge.capture.size_branches.regions import negated
+from opbridge.capture.size_branches.asked_conditions import AskedConditions
 from opbridge.capture.size_branches.same_in_region import RegionNumbering
-from opbridge.capture.size_constraints import holds_at, is_evaluated, value_at
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
-__all__ = ["ContinuedPadding", "filled"]
+__all__ = ["ContinuedPadding", "padding_continued"]
 
 _MOST_CAPTURES = 10
 _MOST_AGAIN = 3
 _MOST_TRIED = 16
 _COMPARED = 10
 _NEAREST = 600
+_MIXED = 600
 
 _MOST_TIMES = 8
 
-Sizes = dict[str, int]
 Capturing = Callable[[Shapes, contextlib.AbstractContextManager[Any]], CapturedGraph | None]
 Agreeing = Callable[[CapturedGraph | None, list[Any]], bool | None]
 
 
 class ContinuedPadding(TorchFunctionMode):
-    """Within this context, an amount of padding that follows a question about a remainder is continued to all sizes."""
+    """Within this context, an amount of padding that follows a condition on a remainder is continued to all sizes."""
 
     def __torch_function__(self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function is not torch.nn.functional.pad:
@@ -90,8 +92,9 @@ def _until_zero(expressions: Sequence[str], sizes: Sizes, never: set[str]) -> li
     return found
 
 
-def _holds(graph: CapturedGraph, sizes: Sizes) -> bool:
-    return all(holds_at(each.expression, sizes) for each in graph.conditions)
+def _remainders(conditions: Iterable[SizeCondition]) -> list[str]:
+    """The remainders that a model asks about, as expressions of sizes."""
+    return list(dict.fromkeys(found for each in conditions for found in remainders(each.expression)))
 
 
 def _multiplicity(number: int) -> int:
@@ -105,7 +108,7 @@ def _beside_multiples(size: int) -> list[int]:
     return sorted(found, key=lambda each: (-_multiplicity(each - 1), abs(each - size)))[:24] + list(found[:9])
 
 
-def filled(
+def padding_continued(
     found: CapturedGraph,
     leaves: list[Any],
     shapes: Shapes,
@@ -115,7 +118,7 @@ def filled(
     *,
     is_continued: bool = False,
 ) -> CapturedGraph | None:
-    """One graph for the sizes of both sides of questions about remainders; None where there is none.
+    """One graph for the sizes of both branches of conditions on remainders; None where there is none.
 
     Args:
         found: A capture of the example.
@@ -128,11 +131,11 @@ def filled(
         limits: How many captures there may be.
         is_continued: Whether the capture was made within `ContinuedPadding`.
     """
-    filling = _Filling(found, leaves, shapes, capture, agrees, limits, is_continued)
-    return filling.graph() if filling.remainders else None
+    continuation = _PaddingContinuation(found, leaves, shapes, capture, agrees, limits, is_continued)
+    return continuation.graph() if continuation.remainders else None
 
 
-class _Filling:
+class _PaddingContinuation:
     def __init__(
         self,
         found: CapturedGraph,
@@ -145,53 +148,51 @@ class _Filling:
     ) -> None:
         self._leaves, self._shapes, self._capture, self._agrees = leaves, shapes, capture, agrees
         self._limits, self._made, self._places = limits, 0, dict(found.places)
-        self._axes = other_sides.plain_axes(found, shapes)
-        example = other_sides.sizes_of_symbols(found, shapes)
+        self._axes = other_branches.plain_axes(found, shapes)
+        example = other_branches.sizes_of_symbols(found, shapes)
         self._example = example
+        self._ranges = {symbol: (axis.low or 0, axis.high) for symbol, axis in self._axes.items()}
+        self._trial = TrialSizes(example, self._ranges)
         self._continued = found if is_continued else None
         self._found = found
-        self.remainders = remainders(self._own(found))
+        self.remainders = _remainders(self._own(found))
         self._runs: dict[tuple[int, ...], bool] = {}
-
-    def _nothing_asked(self) -> AskedQuestions:
-        low = {symbol: axis.low or 0 for symbol, axis in self._axes.items()}
-        return AskedQuestions(self._example, low, {symbol: axis.high for symbol, axis in self._axes.items()})
 
     def _own(self, graph: CapturedGraph) -> list[SizeCondition]:
         """What the model itself asks, of sizes that are known."""
         return [each for each in graph.conditions if not each.by_operator and self._is_known(each)]
 
     def _is_known(self, condition: SizeCondition) -> bool:
-        return self._example.keys() >= set(condition.symbols) and is_evaluated(condition.expression, self._example)
+        return (
+            self._example.keys() >= set(condition.symbols) and value_at(condition.expression, self._example) is not None
+        )
 
     def _kept(self, graph: CapturedGraph) -> list[SizeCondition]:
-        """What else the model itself asks: there, the sides are different ones."""
-        return [each for each in self._own(graph) if not remainders([each])]
+        """What else the model itself asks: there, the branches are different ones."""
+        return [each for each in self._own(graph) if not remainders(each.expression)]
 
     def graph(self) -> CapturedGraph | None:
-        """The graph; None where the sides differ in more."""
-        self._asked = self._nothing_asked()
-        self._asked.keep(self._kept(self._found))
+        """The graph; None where the branches differ in more."""
+        self._beside = self._kept(self._found)
         made = self._of_no_multiples()
         if made is None:
             return None
         graph, sizes = made
         own = self._own(graph)
-        self._asked = self._nothing_asked()  # what the example was asked is no condition of this capture
-        self._asked.keep(self._kept(graph))
-        self._asked.add_multiples(remainders(own))
+        # What the example was asked is no condition of this capture.
+        self._asked = AskedConditions(self._example, self._ranges, self._kept(graph), _remainders(own))
         self._asked.note(own, sizes, is_general=True)
-        accepted, sides = [sizes], [sizes]
-        while (other := self._untaken(graph, sides)) is not None:
+        accepted, branches = [sizes], [sizes]
+        while (other := self._untaken(graph, branches)) is not None:
             region = self._same(graph, other)
             if region is None:
                 return None
             accepted += region
-            sides.append(other)
+            branches.append(other)
         asked = {each.expression for each in own}
         if not all(each.condition.expression in asked for each in self._asked.found if len(each.taken) < 2):
             return None  # what the model does for the other answer is not known, and the first capture does not ask
-        if len(sides) < 2 or not self._is_model(graph, sides):
+        if len(branches) < 2 or not self._is_model(graph, branches):
             return None
         left = tuple(
             each
@@ -199,7 +200,7 @@ class _Filling:
             if not self._is_known(each) or all(holds_at(each.expression, point) for point in accepted)
         )
         ranges = graph.ranges | {symbol: (0, axis.high) for symbol, axis in self._axes.items()}
-        return dataclasses.replace(graph, conditions=left, ranges=ranges, side_sizes=tuple(sides))
+        return dataclasses.replace(graph, conditions=left, ranges=ranges, side_sizes=tuple(branches))
 
     def _of_no_multiples(self) -> tuple[CapturedGraph, Sizes] | None:
         """A capture in which everything is padded that may be, and its sizes."""
@@ -217,21 +218,28 @@ class _Filling:
             if graph is None:
                 return made
             beside = [each for each in self._kept(graph) if not holds_at(each.expression, self._example)]
-            if beside:  # the example is on another side of these
-                self._asked.keep([negated(each) for each in beside])
+            if beside:  # the example is on another branch of these
+                self._beside += map(negated, beside)
                 continue
             made = graph, sizes
-            own = remainders(self._own(graph))
+            own = _remainders(self._own(graph))
             wanted = _until_zero(own, sizes, never)
-            if count_of_nonzero(wanted, sizes) == len(wanted):
+            if all(value_at(each, sizes) for each in wanted):
                 break
         return made
 
     def _with_remainders(self, wanted: Sequence[str]) -> Sizes | None:
         """Sizes for which these remainders are not 0, and for which the model pads as much as possible."""
-        symbols = [each for each in self._axes if any(re.search(rf"\b{each}\b", text) for text in self.remainders)]
-        mixed = self._asked.mixed(symbols, _beside_multiples)
-        found = [each for each in mixed if count_of_nonzero(wanted, each) == len(wanted)]
+        symbols = [each for each in self._axes if any(each in symbols_in(text) for text in self.remainders)]
+        chance = random.Random(1)
+        values = {symbol: _beside_multiples(self._example[symbol]) for symbol in symbols}
+        mixed = [{symbol: chance.choice(own) for symbol, own in values.items()} for _ in range(_MIXED)]
+        every = [{**self._example, **dict(each)} for each in dict.fromkeys(tuple(sizes.items()) for sizes in mixed)]
+        found = [
+            each
+            for each in every
+            if self._trial.allows(each) and hold(self._beside, each) and all(value_at(one, each) for one in wanted)
+        ]
         found.sort(key=lambda each: (-sum(_multiplicity(each[symbol] - 1) for symbol in symbols), self._distance(each)))
         best: tuple[int, Sizes] | None = None
         for sizes in found[:_MOST_TRIED]:
@@ -262,29 +270,32 @@ class _Filling:
         return [each for each in graph.conditions if self._is_known(each)]
 
     def _same(self, graph: CapturedGraph, sizes: Sizes) -> list[Sizes] | None:
-        """Captures the model for sizes; if it is the same for all sizes of that side, some of these, else None."""
+        """Captures the model for sizes; if it is the same for all sizes of that branch, some of these, else None."""
         other = self._captured(sizes, contextlib.nullcontext())
         if other is None or len(self._known(other)) < len(other.conditions):
             return None
-        own, far = self._own(other), self._asked.far(sizes)
+        own, trial = self._own(other), TrialSizes(sizes, self._ranges, other.conditions)
+        beside = self._kept(graph)
+        far = [each for each in trial.far() if hold(beside, each)]
         if not all(holds_at(each.expression, point) for each in own for point in far):
-            return None  # the model does something else for large sizes of this side
-        region = [*self._asked.around(sizes, other.conditions), *(each for each in far if _holds(other, each))]
+            return None  # the model does something else for large sizes of this branch
+        conditions = (*beside, *other.conditions)
+        region = [*trial.alike(functools.partial(hold, conditions)), *(each for each in far if hold(conditions, each))]
         if not is_same_graph(graph, other, RegionNumbering(region)) or not self._agree(graph, sizes):
             return None
         self._asked.note(own, sizes)
         return region
 
-    def _untaken(self, graph: CapturedGraph, sides: Sequence[Sizes]) -> Sizes | None:
+    def _untaken(self, graph: CapturedGraph, branches: Sequence[Sizes]) -> Sizes | None:
         """Sizes that give answers of which there is no capture, as many as possible; None where there are none."""
         wanted = []
-        for question in self._asked.found:
-            answers = self._asked.answers(question.condition.expression)
-            places = self._asked.where(question.before)
+        for asked in self._asked.found:
+            answers = self._asked.answers(asked.condition.expression)
+            places = self._asked.where(asked.before)
             wanted += [
                 {place for place in places if answers[place] is answer}
                 for answer in (True, False)
-                if answer not in question.taken
+                if answer not in asked.taken
             ]
         count: dict[int, int] = {}
         for places_of_one in wanted:
@@ -292,10 +303,10 @@ class _Filling:
                 count[place] = count.get(place, 0) + 1
         points = self._asked.points
         ordered = sorted(count, key=lambda place: (-count[place], self._distance(points[place])))
-        untried = itertools.islice((points[place] for place in ordered if points[place] not in sides), _MOST_TRIED)
+        untried = itertools.islice((points[place] for place in ordered if points[place] not in branches), _MOST_TRIED)
         return next(filter(self._may_run, untried), None)
 
-    def _is_model(self, graph: CapturedGraph, sides: Sequence[Sizes]) -> bool:
+    def _is_model(self, graph: CapturedGraph, branches: Sequence[Sizes]) -> bool:
         """Whether a graph gives what the model gives for sizes that give each two answers together, as far as tried."""
         expressions = [each.condition.expression for each in self._asked.found]
         answers = list(zip(*map(self._asked.answers, expressions), strict=True))
@@ -305,7 +316,7 @@ class _Filling:
             return {(i, own[i], j, own[j]) for i in range(len(own)) for j in range(i)}
 
         points = self._asked.points
-        seen = set().union(*(pairs(points.index(each)) for each in sides))
+        seen = set().union(*(pairs(points.index(each)) for each in branches))
         near = sorted(range(len(points)), key=lambda place: self._distance(points[place]))[:_NEAREST]
         for _ in range(_COMPARED):
             place = max(near, key=lambda each: len(pairs(each) - seen), default=None)
@@ -331,7 +342,7 @@ class _Filling:
 
     def _resized(self, sizes: Sizes) -> tuple[Shapes, list[Any]] | None:
         """The shapes and the inputs of some sizes; None where there are too many elements."""
-        shapes = other_sides.with_sizes(self._shapes, {self._axes[each].place: sizes[each] for each in self._axes})
-        if not other_sides.are_few(self._leaves, shapes, self._shapes, _MOST_TIMES):
+        shapes = other_branches.with_sizes(self._shapes, {self._axes[each].place: sizes[each] for each in self._axes})
+        if not other_branches.are_few(self._leaves, shapes, self._shapes, _MOST_TIMES):
             return None
-        return shapes, other_sides.of_sizes(self._leaves, shapes)
+        return shapes, other_branches.of_sizes(self._leaves, shapes)

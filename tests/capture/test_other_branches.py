@@ -13,7 +13,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 import opbridge
-from opbridge.capture import capture, dynamic_shapes, other_sides
+from opbridge.capture import capture, dynamic_shapes, other_branches
 from opbridge.errors import VerificationError
 from opbridge.graph.captured_graph import SizeCondition
 
@@ -191,9 +191,9 @@ def test_a_capture_in_which_sizes_are_equal_that_are_not_so_in_the_example_is_no
     found, other = (capture(module, (x,), dynamic_shapes=(shape,)).graph for _ in range(2))
     (width,) = (symbol for symbol, place in other.places.items() if place.endswith("[3]"))
     condition = SizeCondition(f"(1 + (((-4) + {width}) // 4)) == 1", (width,))
-    assert other_sides.merged(found, other, shapes)
+    assert other_branches.merged(found, other, shapes)
     other.conditions = (condition,)
-    assert not other_sides.merged(found, other, shapes)
+    assert not other_branches.merged(found, other, shapes)
 
 
 def test_sizes_that_no_memory_holds_are_not_tried():

@@ -1,4 +1,4 @@
-"""The questions about sizes of one capture: those that are decisions, and those of operators."""
+"""The conditions on sizes of one capture: those that are decisions, and those of operators."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Collection
 
 from opbridge.graph.captured_graph import SizeCondition
 
-__all__ = ["Questions"]
+__all__ = ["PathConditions"]
 
 _ANY_OPERATOR = "an operator, or the body of one"
 
 _Asked = tuple[str, tuple[str, ...]]
 
 
-class Questions:
-    """The questions of one capture.
+class PathConditions:
+    """The conditions of one capture.
 
     Args:
         symbols: The symbols that may have any value.
@@ -31,21 +31,21 @@ class Questions:
         self.conditions: dict[tuple[int, str], SizeCondition] = {}
 
     def decides(self, expression: str, symbols: Collection[str], *, by_operator: bool) -> bool:
-        """Whether a question is a decision.
+        """Whether a condition is a decision.
 
         Args:
-            expression: The question.
+            expression: The condition.
             symbols: Its symbols.
             by_operator: Whether an operator asks it, to describe its result, or what is within the body of one.
         """
         return (not by_operator or expression in self._of_operators) and all(each in self._symbols for each in symbols)
 
     def note_decision(self, asked: _Asked, stack: str) -> None:
-        """Notes the question of a new event, which is asked at a line."""
+        """Notes the condition of a new event, which is asked at a line."""
         self.decisions.append(SizeCondition(*asked, stack))
 
     def note_condition(self, asked: _Asked, answer: bool, stack: str) -> None:
-        """Notes a question that is no decision, with its answer."""
+        """Notes a condition that is no decision, with its answer."""
         expression, symbols = asked
         told = expression if answer else f"not ({expression})"
         key = len(self.decisions), told
