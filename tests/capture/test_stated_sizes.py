@@ -56,6 +56,7 @@ def test_statements(conditions, said):
         (["h % 0 == 0"], ""),
         (["other % 2 == 0"], ""),
         (["h % 67 == 0"], ""),
+        (["h +"], ""),
         ([], ""),
     ],
 )

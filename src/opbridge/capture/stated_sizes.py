@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from opbridge.base.wording import listed
+from opbridge.capture.guards.decisions import decided
+from opbridge.capture.guards.expressions import (
+    Constant,
+    Operation,
+    Symbol,
+    parsed,
+    replaced,
+    symbols_in,
+    value_at,
+    written,
+)
 from opbridge.capture.related_sizes import sum_of
-from opbridge.capture.size_constraints import value_at
 
 __all__ = ["Dimension", "statement", "statement_of_multiples"]
 
 _LARGEST_FACTOR = 64
-_TIMES = (1, 2, 3, 5, 8, 13)
 
 
 @dataclass(frozen=True)
@@ -61,16 +71,15 @@ def statement(conditions: Iterable[str], dimensions: Iterable[Dimension]) -> str
 def statement_of_multiples(conditions: Sequence[str], dimensions: Iterable[Dimension]) -> str:
     """The same where conditions hold for multiples of numbers alone: 'State "x": {2: "24*h"} in dynamic_shapes'.
 
-    The factors are the smallest for which the conditions hold at all sizes that are tried. Empty where there are none.
+    The factors are the smallest for which the conditions hold, as `guards.decisions` decides it. Empty where there are
+    none.
 
     Args:
         conditions: Conditions by the labels of dimensions, such as "(8*h) // 12 * 12 == 8*h".
         dimensions: The dynamic dimensions of all inputs.
     """
     known = {each: form for each in dimensions if (form := _multiple_of(each.label)) is not None}
-    names = sorted({name for _, name in known.values()})
-    asked = {name for condition in conditions for name in re.findall(r"[A-Za-z_]\w*", condition)} & set(names)
-    factors = _factors(conditions, names, sorted(asked))
+    factors = _factors(conditions, {name for _, name in known.values()})
     entries: dict[str, dict[str, str]] = {}
     for each, (times, name) in known.items():
         if (factor := factors.get(name, 1)) > 1:
@@ -86,18 +95,18 @@ def _multiple_of(label: str) -> tuple[int, str] | None:
     return None if found is None else (int(found[1] or 1), found[2])
 
 
-def _factors(conditions: Sequence[str], names: Sequence[str], asked: Sequence[str]) -> dict[str, int]:
+def _factors(conditions: Sequence[str], names: Collection[str]) -> dict[str, int]:
     """The smallest factors of sizes with which conditions hold; none where they are not found."""
+    asked = [name for name in dict.fromkeys(itertools.chain(*map(symbols_in, conditions))) if name in names]
+    trees = [tree for condition in conditions if (tree := parsed(condition)) is not None]
+    if not asked or len(trees) < len(conditions):
+        return {}
 
     def hold(factors: Mapping[str, int]) -> bool:
-        tried = (
-            {
-                name: factors.get(name, 1) * _TIMES[(step * (place + 1)) % len(_TIMES)]
-                for place, name in enumerate(names)
-            }
-            for step in range(2 * len(_TIMES))
-        )
-        return all(value_at(condition, sizes) is True for sizes in tried for condition in conditions)
+        sizes = {Symbol(name): Operation("*", (Constant(factor), Symbol(name))) for name, factor in factors.items()}
+        texts = [written(replaced(tree, sizes)) for tree in trees]
+        ones = dict.fromkeys(asked, 1)
+        return all(value_at(text, ones) is True and decided(text, {}) for text in texts)
 
     common = next((each for each in range(2, _LARGEST_FACTOR + 1) if hold(dict.fromkeys(asked, each))), None)
     if common is None:
