@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -167,3 +168,28 @@ def test_arguments(cast: Callable[..., Any]) -> None:
     with pytest.raises(UsageError, match="tolerance=-1"):
         cast(text, tolerance=-1)
     assert cast(text, "fp16").precision == "float16"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["float16", "bfloat16"])
+def test_inputs_and_outputs_of_bfloat16(tmp_path: Path, to: str) -> None:
+    """NumPy has no bfloat16; a file of inputs has its bits."""
+    path = saved(
+        tmp_path,
+        """g (bfloat16[4,8] x) => (float[4,8] y, bfloat16[4,8] z) <float k = {0.3}> {
+            a = Cast <to = 1> (x)  b = Mul (a, k)  y = Sin (b)  z = Cast <to = 16> (y)
+        }""",
+    )
+    x = np.random.default_rng(0).standard_normal((4, 8)).astype(ml_dtypes.bfloat16)
+    np.savez(tmp_path / "inputs.npz", x=x)
+    for inputs in (None, [x], [x.astype(np.float32)], tmp_path / "inputs.npz"):
+        found = opbridge.cast(path, to, inputs=inputs)
+        assert found.ok and found.runs == 1 and found.error is not None and 0 < found.error < 1e-2
+        assert not found.kept and [each.dtype.name for each in found.model.graph.inputs] == ["BFLOAT16"]
+
+
+@pytest.mark.slow
+def test_inputs_of_a_type_that_onnxruntime_does_not_have(tmp_path: Path) -> None:
+    path = saved(tmp_path, "g (float[2] x) => (float[2] y) { y = Neg (x) }")
+    with pytest.raises(UsageError, match="An array of <U1 cannot be given to ONNX Runtime"):
+        opbridge.cast(path, "float16", inputs=[np.array(["a", "b"])])
