@@ -34,6 +34,7 @@ class Expected:
         given: Whether the inputs are the user's.
         note: Why there is no run; "": there is.
         rejected: Whether the model loads and runs on none of the random inputs.
+        refused: Whether ONNX Runtime does not load the model.
     """
 
     feeds: list[dict[str, np.ndarray]] = field(default_factory=list)
@@ -42,6 +43,7 @@ class Expected:
     given: bool = False
     note: str = ""
     rejected: bool = False
+    refused: bool = False
 
 
 @contextmanager
@@ -96,6 +98,7 @@ def expected(content: str | bytes, model: ir.Model, inputs: Inputs | None, to: F
     except OpbridgeError as error:
         if feeds is not None:
             raise
+        found.refused = not found.names
         found.note = f"ONNX Runtime cannot run the float32 model: {' '.join(str(error).split())[:300]}"
         return found
     if not found.feeds:
