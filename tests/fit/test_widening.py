@@ -224,6 +224,11 @@ _HALF_OPERATORS = {
     "gelu": torch.nn.functional.gelu,
     "scale": lambda x: x * 0.1,
     "quotient": lambda x: x / 3,
+    "root": lambda x: x.abs() ** 0.5,
+    "cube": lambda x: x**3,
+    "power": lambda x: x.abs() ** x,
+    "trunc": lambda x: (x * 9).trunc(),
+    "frac": lambda x: (x * 9).frac(),
     "group norm": torch.nn.GroupNorm(2, 4).half(),
     "bilinear": lambda x: torch.nn.functional.interpolate(x, scale_factor=2, mode="bilinear"),
 }

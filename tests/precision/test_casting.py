@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -138,6 +139,56 @@ def test_a_value_that_nothing_gives(cast: Callable[..., Any], name: str) -> None
         cast(model.SerializeToString())
 
 
+def test_a_cycle_through_a_body(cast: Callable[..., Any]) -> None:
+    text = """g (float[4] x, bool b) => (float[4] y) {
+        y = If (b) <
+            then_branch = t () => (float[4] o) { o = Add (x, y) },
+            else_branch = e () => (float[4] p) { p = Relu (x) }
+        >
+    }"""
+    with pytest.raises(ModelFileError, match="cycle"):
+        cast(onnx.parser.parse_model(HEAD + text).SerializeToString())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("g (float[2] x, float[2] x) => (float[2] y) { y = Relu (x) }", "'x' has been used as graph input names"),
+        ("g (float[2] x) => (int64[2] y) { y = Relu (x) }", "Inferred elem type differs"),
+        (
+            "g (float[2] x) => (float[2] y) { a = Relu (x)  y = my.domain.Foo (a) }",
+            "No opset import for domain 'my.domain'",
+        ),
+        ("g (float[2] x) => (float[2] y) { a = Relu (x)  y = Frobnicate (a) }", "No Op registered for Frobnicate"),
+    ],
+)
+def test_models_that_are_not_valid(cast: Callable[..., Any], tmp_path: Path, text: str, why: str) -> None:
+    path = saved(tmp_path, text)
+    with pytest.raises(
+        ModelFileError, match=f"is not a valid model. ONNX's checker says: .*{why}.* Nothing was written"
+    ):
+        opbridge.cast(path, "float16", tmp_path / "half.onnx")
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_operators_of_a_domain_that_onnxruntime_does_not_have(cast: Callable[..., opbridge.Narrowed]) -> None:
+    text = """<ir_version: 9, opset_import: ["" : 19, "my.domain" : 1]>
+    g (float[2] x) => (float[2] y) { a = Relu (x)  b = my.domain.Foo (a)  y = Neg (b) }"""
+    found = opbridge.cast(onnx.parser.parse_model(text))
+    assert not found.runs and "Not compared" in found.summary()
+    assert [each.operator for each in found.kept] == ["Foo", "Neg"]  # what Foo gives is not known
+
+
+def test_a_weight_without_elements(cast: Callable[..., Any]) -> None:
+    model = onnx.parser.parse_model(HEAD + "g (float[2] x) => (float[2] y) { y = Add (x, w) }")
+    model.graph.initializer.append(onnx.TensorProto(name="w", dims=[10**6, 10**6], data_type=onnx.TensorProto.FLOAT))
+    with pytest.raises(
+        ModelFileError, match=r"'w' cannot be read \(its sizes are \[1000000, 1000000\], and it has no data\)"
+    ):
+        cast(model.SerializeToString())
+
+
 def test_nodes_that_are_not_in_order(cast: Callable[..., opbridge.Narrowed]) -> None:
     model = onnx.parser.parse_model(HEAD + "g (float[2] x) => (float[2] y) { a = Relu (x)  y = Neg (a) }")
     nodes = list(model.graph.node)
@@ -167,3 +218,28 @@ def test_arguments(cast: Callable[..., Any]) -> None:
     with pytest.raises(UsageError, match="tolerance=-1"):
         cast(text, tolerance=-1)
     assert cast(text, "fp16").precision == "float16"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["float16", "bfloat16"])
+def test_inputs_and_outputs_of_bfloat16(tmp_path: Path, to: str) -> None:
+    """NumPy has no bfloat16; a file of inputs has its bits."""
+    path = saved(
+        tmp_path,
+        """g (bfloat16[4,8] x) => (float[4,8] y, bfloat16[4,8] z) <float k = {0.3}> {
+            a = Cast <to = 1> (x)  b = Mul (a, k)  y = Sin (b)  z = Cast <to = 16> (y)
+        }""",
+    )
+    x = np.random.default_rng(0).standard_normal((4, 8)).astype(ml_dtypes.bfloat16)
+    np.savez(tmp_path / "inputs.npz", x=x)
+    for inputs in (None, [x], [x.astype(np.float32)], tmp_path / "inputs.npz"):
+        found = opbridge.cast(path, to, inputs=inputs)
+        assert found.ok and found.runs == 1 and found.error is not None and 0 < found.error < 1e-2
+        assert not found.kept and [each.dtype.name for each in found.model.graph.inputs] == ["BFLOAT16"]
+
+
+@pytest.mark.slow
+def test_inputs_of_a_type_that_onnxruntime_does_not_have(tmp_path: Path) -> None:
+    path = saved(tmp_path, "g (float[2] x) => (float[2] y) { y = Neg (x) }")
+    with pytest.raises(UsageError, match="An array of <U1 cannot be given to ONNX Runtime"):
+        opbridge.cast(path, "float16", inputs=[np.array(["a", "b"])])

@@ -138,3 +138,11 @@ def test_an_operator_that_onnxruntime_does_not_run_in_the_format(cast: Cast) -> 
     }"""
     found = cast(HEAD.replace("19", "18") + text)
     assert kinds(found) == {"ScatterND": "operator"} and "MLFloat16 data type is not supported" in found.kept[0].why
+
+
+def test_an_output_beyond_bfloat16_keeps_float32(cast: Cast) -> None:
+    text = """g (float[8] x) => (float[8] y, float[8] z) <float k = {3.4028234e38}> {
+        h = Mul (x, k)  s = Sign (x)  y = Mul (s, k)  z = Neg (x)
+    }"""
+    found = cast(HEAD + text, "bfloat16", inputs=[np.linspace(-0.5, 0.5, 8, dtype=np.float32)], keep=["Mul"])
+    assert found.wide == ["y"] and found.ok

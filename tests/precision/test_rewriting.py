@@ -189,3 +189,17 @@ def test_a_scan_of_opset_8(cast: Cast, to: str) -> None:
     }"""
     found = cast('<ir_version: 3, opset_import: ["" : 8]>\n' + text, to)
     assert found.error is not None and found.error < 1e-2
+
+
+def test_values_of_bodies_with_the_names_of_others(cast: Cast) -> None:
+    text = """g (float[4] x, bool b) => (float[4] y) <float k = {2}> {
+        r = Relu (x)
+        y = If (b) <
+            then_branch = t () => (float[4] o) <float k = {70000}> { m = Mul (r, k)  o = Div (m, k) },
+            else_branch = e () => (float[4] p) { p = Add (r, k) }
+        >
+    }"""
+    found = cast(HEAD + text)
+    x = np.array([1, 2, 3, 4], np.float16)
+    assert ran(found.model, x=x, b=np.array(True))[0].tolist() == [1, 2, 3, 4]
+    assert ran(found.model, x=x, b=np.array(False))[0].tolist() == [3, 4, 5, 6]

@@ -211,3 +211,35 @@ def test_a_constant_whose_value_is_no_tensor(value):
     del model.graph.node[0].attribute[:]
     model.graph.node[0].attribute.append(onnx.helper.make_attribute("value", value))
     assert not opbridge.lint(model.SerializeToString(), "tensorrt-rtx").ok
+
+
+def large(body: str, inputs: str = "int32[4] x", output: str = "int32[4] y") -> bytes:
+    """A model on integers, as it is saved."""
+    text = f'<ir_version: 9, opset_import: ["" : 19]> g ({inputs}) => ({output}) {{ {body} }}'
+    return onnx.parser.parse_model(text).SerializeToString()
+
+
+@pytest.mark.parametrize("number", [2**24 + 1, 2**31 - 1, -(2**25) - 1])
+def test_integers_that_float32_does_not_hold_for_openvino(number):
+    content = large(f"k = Constant <value = int32 {{{number}}}> ()  y = Equal (x, k)", output="bool[4] y")
+    [one] = opbridge.lint(content, "openvino:2026.4", select=["large-integer"])
+    assert one.severity == "warning" and one.message == f"Equal reads the constant {number}."
+    assert not opbridge.lint(content, "tensorrt", select=["large-integer"])
+
+
+@pytest.mark.parametrize("body", ["y = Equal (x, k)", "z = Add (x, k)  y = Cast <to = 9> (z)"])
+def test_integers_that_openvino_computes_right(body):
+    number = 2**25 if "Equal" in body else 2**24 + 1
+    content = large(f"k = Constant <value = int32 {{{number}}}> ()  {body}", output="bool[4] y")
+    assert not opbridge.lint(content, "openvino:2026.4", select=["large-integer"])
+
+
+def test_openvino_pads_with_a_computed_value_only_by_computed_amounts():
+    amounts = "p = Constant <value = int64[2] {1, 2}> ()  "
+    value = large(f"{amounts} y = Pad (x, p, v)", "float[8] x, float v", "float[11] y")
+    [one] = opbridge.lint(value, "openvino:2026.4", select=["unsupported-form"])
+    assert one.operator == "Pad" and "OpenVINO pads with 0, regardless of the value." in str(one)
+    computed = large("y = Pad (x, p, v)", "float[8] x, int64[2] p, float v", "float[n] y")
+    constant = large(f"{amounts} v = Constant <value = float {{5}}> ()  y = Pad (x, p, v)", "float[8] x", "float[11] y")
+    for content in (computed, constant):
+        assert not opbridge.lint(content, "openvino:2026.4", select=["unsupported-form"])

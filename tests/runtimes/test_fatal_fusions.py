@@ -30,6 +30,7 @@ WEIGHT = "(float[a, b, 2] x) => (float[b, a, 1] y) <float16[2, 1] w = {1, 2}> { 
 WEIGHT += "t = Transpose <perm = [1, 0, 2]> (c) p = MatMul (t, w) y = Cast <to = 1> (p) }"
 CAST = HALF.replace("float16[a", "int64[a").replace("float16", "float").replace("(t, w)", "(c, w)")
 CAST = CAST.replace(" y =", " c = Cast <to = 1> (t) y =")
+BFLOAT16 = HALF.replace("float16", "bfloat16")
 REVERSED = HALF.replace(" <perm = [1, 0, 2]>", "")
 FLOAT = HALF.replace("float16", "float")
 KEPT = HALF.replace("[1, 0, 2]", "[0, 2, 1]")
@@ -37,7 +38,9 @@ FUNCTION = '<domain: "own", opset_import: ["" : 20]> f (x, w) => (y) { t = Trans
 FUNCTION += "y = MatMul (t, w) }"
 
 
-@pytest.mark.parametrize("text", [HALF, WEIGHT, CAST, REVERSED], ids=["inputs", "weight", "cast", "reversed"])
+@pytest.mark.parametrize(
+    "text", [HALF, BFLOAT16, WEIGHT, CAST, REVERSED], ids=["inputs", "bfloat16", "weight", "cast", "reversed"]
+)
 def test_the_fusion_is_left_out(text, tmp_path) -> None:
     content = _content(text)
     assert fatal_optimisations(content) == _FUSION

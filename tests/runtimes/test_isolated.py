@@ -7,7 +7,9 @@ import os
 import signal
 import time
 
+import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 import torch
 from helpers.tiny_models import model_of
@@ -65,6 +67,19 @@ def test_it_gives_what_a_session_of_this_process_gives(exported, plain):
             np.testing.assert_allclose(total, X.sum().numpy(), rtol=1e-5)
             with pytest.raises(opbridge.RunError, match="not_there"):
                 session.run(["not_there"], feeds(session))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(2, 3), (), (0, 3)])
+def test_arrays_of_bfloat16(shape):
+    dims = ",".join(map(str, shape))
+    graph = f"g (bfloat16[{dims}] x) => (bfloat16[{dims}] y) {{ y = Identity (x) }}"
+    text = f'<ir_version: 9, opset_import: ["" : 19]> {graph}'
+    x = np.random.default_rng(0).standard_normal(shape).astype(ml_dtypes.bfloat16)
+    with opbridge.session(onnx.parser.parse_model(text).SerializeToString(), isolated=True) as session:
+        (found,) = session.run(None, {"x": x})
+    assert found.dtype == x.dtype and found.shape == shape
+    np.testing.assert_array_equal(found, x)
 
 
 @pytest.mark.slow

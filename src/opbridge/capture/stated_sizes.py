@@ -11,6 +11,7 @@ from opbridge.base.wording import listed
 from opbridge.capture.guards.decisions import decided
 from opbridge.capture.guards.expressions import (
     Constant,
+    Expression,
     Operation,
     Symbol,
     parsed,
@@ -103,7 +104,9 @@ def _factors(conditions: Sequence[str], names: Collection[str]) -> dict[str, int
         return {}
 
     def hold(factors: Mapping[str, int]) -> bool:
-        sizes = {Symbol(name): Operation("*", (Constant(factor), Symbol(name))) for name, factor in factors.items()}
+        sizes: dict[Expression, Expression] = {
+            Symbol(name): Operation("*", (Constant(factor), Symbol(name))) for name, factor in factors.items()
+        }
         texts = [written(replaced(tree, sizes)) for tree in trees]
         ones = dict.fromkeys(asked, 1)
         return all(value_at(text, ones) is True and decided(text, {}) for text in texts)

@@ -19,6 +19,8 @@ __all__ = ["problem", "refuse", "unreadable"]
 
 _TYPES = frozenset(int(each) for each in ir.DataType)
 
+_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
+
 _LARGEST = 1 << 16
 """Of a weight of more elements only its place is looked at."""
 
@@ -66,6 +68,8 @@ def unreadable(tensor: ir.TensorProtocol) -> str:
         sizes = list(tensor.shape)
         if any(not isinstance(each, int) or each < 0 for each in sizes):
             return f"its sizes are {sizes}"
+        if isinstance(tensor, ir.TensorProtoTensor) and (wrong := _without_data(tensor)):
+            return wrong
         if isinstance(tensor, ir.ExternalTensor):
             length = os.path.getsize(tensor.path) - (tensor.offset or 0)
             if tensor.nbytes > length:
@@ -80,6 +84,14 @@ def unreadable(tensor: ir.TensorProtocol) -> str:
     except Exception as error:  # onnx_ir and numpy raise anything for a damaged one
         return " ".join(f"{type(error).__name__}: {error}".split())[:300]
     return ""
+
+
+def _without_data(tensor: ir.TensorProtoTensor) -> str:
+    """That a tensor has sizes and no elements, which onnx_ir reads as zeros; "": it has them."""
+    proto = tensor.raw
+    if not tensor.size or proto.HasField("raw_data") or any(len(getattr(proto, each)) for each in _DATA):
+        return ""
+    return f"its sizes are {list(tensor.shape)}, and it has no data"
 
 
 def problem(node: ir.Node, opset: int) -> str:

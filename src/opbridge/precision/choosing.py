@@ -244,9 +244,11 @@ class Chooser:
                     self.keep(node, "range", why)
 
     def _ends(self, measured: Measured, tolerance: float) -> None:
-        """Inputs and outputs that lose too much by themselves, such as very small numbers in float16."""
+        """Inputs and outputs that lose too much by themselves, such as very small numbers in float16, or have numbers
+        that become infinite."""
         for value in (*self._model.graph.inputs, *self._model.graph.outputs):
-            if measured.losses.get(value, 0.0) > tolerance / 2:
+            is_beyond = measured.largest.get(value, 0.0) > self._to.largest
+            if is_beyond or measured.losses.get(value, 0.0) > tolerance / 2:
                 self._wide.add(value)
 
     def keep_operators(self, operators: Collection[str], why: str) -> bool:

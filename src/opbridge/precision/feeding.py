@@ -34,6 +34,7 @@ class Expected:
         given: Whether the inputs are the user's.
         note: Why there is no run; "": there is.
         rejected: Whether the model loads and runs on none of the random inputs.
+        refused: Whether ONNX Runtime does not load the model.
     """
 
     feeds: list[dict[str, np.ndarray]] = field(default_factory=list)
@@ -42,6 +43,7 @@ class Expected:
     given: bool = False
     note: str = ""
     rejected: bool = False
+    refused: bool = False
 
 
 @contextmanager
@@ -96,6 +98,7 @@ def expected(content: str | bytes, model: ir.Model, inputs: Inputs | None, to: F
     except OpbridgeError as error:
         if feeds is not None:
             raise
+        found.refused = not found.names
         found.note = f"ONNX Runtime cannot run the float32 model: {' '.join(str(error).split())[:300]}"
         return found
     if not found.feeds:
@@ -119,7 +122,13 @@ def _rounded(feeds: Mapping[str, np.ndarray], to: Format | None) -> dict[str, np
 def given_to(session: Any, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The inputs in the types that a session takes."""
     types = {each.name: each.type.removeprefix("tensor(").removesuffix(")") for each in session.get_inputs()}
-    return {
-        name: array.astype(_TYPES[types[name]]) if types.get(name) in _TYPES and array.dtype.kind == "f" else array
-        for name, array in feeds.items()
-    }
+    return {name: _as(types.get(name, ""), array) for name, array in feeds.items()}
+
+
+def _as(name: str, array: np.ndarray) -> np.ndarray:
+    if name not in _TYPES:
+        return array
+    if name == "bfloat16" and array.dtype.str == "|V2":  # how NumPy stores it in a file
+        return array.view(ml_dtypes.bfloat16)
+    is_floating = array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
+    return array.astype(_TYPES[name]) if is_floating else array

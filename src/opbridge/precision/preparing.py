@@ -5,6 +5,7 @@ values.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -52,7 +53,8 @@ def prepared(model: ir.Model, label: str, to: Format, newest: int | None = None)
     2. Functions are inlined: the same body may be called with values that are cast and others that are not. Those
        that stand together afterwards are put back when the model is in its new types.
     3. Initializers of the oldest files are no inputs.
-    4. An opset that is older than the format is raised; for bfloat16 to the one at which the operators of the model
+    4. A value of a body that has the name of one outside gets another: ONNX Runtime takes the type of the wrong one.
+    5. An opset that is older than the format is raised; for bfloat16 to the one at which the operators of the model
        take it: 22 for a Conv.
 
     Args:
@@ -80,6 +82,7 @@ def prepared(model: ir.Model, label: str, to: Format, newest: int | None = None)
         model.graph.inputs[:] = [each for each in model.graph.inputs if each.const_value is None]
         model.ir_version = _IR_OF_INITIALIZERS
     _check_given(model, label)
+    _tell_apart(model)
     source = model.graph.opset_imports.get("", model.graph.opset_imports.get("ai.onnx", to.oldest))
     opset = source
     if source < to.oldest:
@@ -173,6 +176,25 @@ def _check_given(model: ir.Model, label: str) -> None:
                 )
 
     look(model.graph, frozenset())
+
+
+def _tell_apart(model: ir.Model) -> None:
+    """Renames the values of bodies that have the names of values outside."""
+    used = {value.name for graph in graphs(model.graph) for value in _values(graph)}
+
+    def rename(graph: ir.Graph, outer: frozenset[str | None]) -> None:
+        values = _values(graph)
+        for value in values if outer else ():
+            if value.name and value.name in outer:
+                numbers = itertools.count(1)
+                value.name = next(new for at in numbers if (new := f"{value.name}_{at}") not in used)
+                used.add(value.name)
+        inner = outer | {value.name for value in values}
+        for node in graph:
+            for body in bodies(node):
+                rename(body, inner)
+
+    rename(model.graph, frozenset())
 
 
 def _values(graph: ir.Graph) -> list[ir.Value]:

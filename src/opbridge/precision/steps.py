@@ -13,8 +13,8 @@ import onnx_ir as ir
 
 from opbridge.base.wording import listed
 from opbridge.conversion.converting import without_weights
-from opbridge.conversion.types import mistyped
-from opbridge.errors import OpbridgeError, PrecisionError
+from opbridge.conversion.types import checked, mistyped
+from opbridge.errors import ModelFileError, OpbridgeError, PrecisionError
 from opbridge.onnx import damage, reading, transposed_products
 from opbridge.onnx.serialize import serialize
 from opbridge.precision.calls import outlined
@@ -40,6 +40,9 @@ __all__ = ["Fit", "Unsupported", "Work"]
 
 # The operator in a message of ONNX's inference, or of ONNX Runtime.
 _OPERATOR = re.compile(r"(?:op_type:|while running |implementation for )(\w+)")
+
+# What ONNX Runtime says of a model with operators or types that it does not have.
+_LACKING = ("NOT_IMPLEMENTED", "is not a registered function/op")
 
 Fit: TypeAlias = Callable[[ir.Model], Mapping[str, str] | None]
 
@@ -114,15 +117,32 @@ class Work:
         """Runs the float32 model.
 
         Raises:
+            ModelFileError: It does not load, and is not valid.
             PrecisionError: It does not run on random inputs.
         """
         self._said("running the float32 model")
         self._expected = expected(self._content, self.model, inputs, None if keep_io else self._to)
+        if self._expected.refused:
+            self._refuse_invalid()
         if self._expected.rejected:
             raise PrecisionError(
                 f"{self._label} was not cast: {self._expected.note} Nothing was written. Give inputs that it accepts "
                 "with --inputs FILE.npz (inputs=), one array for each input, as numpy.savez writes them; or "
                 "--no-verify (verify=False) to choose by constants and operators alone."
+            )
+
+    def _refuse_invalid(self) -> None:
+        """Refuses a model that is not valid, of those that ONNX Runtime does not load.
+
+        Raises:
+            ModelFileError: ONNX's checker, or its inference where all operators are known, rejects it too.
+        """
+        model = without_weights(reading.load(self._content))
+        is_known = not any(each in self._expected.note for each in _LACKING)
+        if said := checked(model) or (is_known and mistyped(model)):
+            raise ModelFileError(
+                f"{self._label} was not cast: it is not a valid model. ONNX's checker says: "
+                f"{' '.join(said.split())[:300].rstrip('.')}. Nothing was written. Export the model again."
             )
 
     def choose(self, keep: Sequence[str]) -> None:

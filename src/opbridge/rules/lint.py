@@ -123,6 +123,7 @@ _OWN: tuple[type[Rule], ...] = (
 )
 _OF_FACTS = (*of_facts.RULES, *of_empty.RULES, *of_schemas.FACT_RULES, *of_reports.FACT_RULES)
 _PATTERNS = (
+    *of_numbers.PATTERNS,
     *of_patterns.RULES,
     *of_reports.RULES,
     *of_sizes.RULES,

@@ -1,4 +1,4 @@
-"""Rules on numbers that float16 does not hold: constants, and sums of squares."""
+"""Rules on numbers that a type does not hold: of float16 constants and sums of squares, of float32 large integers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import onnx_ir as ir
 from opbridge.rules.looking import Looked
 from opbridge.rules.rule import Hit, NodeRule
 
-__all__ = ["LARGEST_FLOAT16", "RULES"]
+__all__ = ["LARGEST_FLOAT16", "PATTERNS", "RULES"]
 
 LARGEST_FLOAT16 = 65504.0
 
@@ -73,4 +73,32 @@ def squares(value: ir.Value, looked: Looked) -> bool:
     return exponent is not None and exponent.size == 1 and float(exponent.ravel()[0]) == 2.0
 
 
+class LargeInteger(NodeRule):
+    """An integer that float32 does not hold, read by an operator that the target computes in float32."""
+
+    identifier = "large-integer"
+    title = "An integer beyond 2^24 where the target computes in float32"
+    why = "float32 does not hold all integers beyond 2^24, so the target computes with another integer."
+    remedy = "Use integers up to 2^24 here, or run this part of the model elsewhere."
+    severity = "warning"
+    operators = frozenset(
+        {"Clip", "Div", "Einsum", "Equal", "Gemm", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "MatMul", "Mod"}
+        | {"Pow", "ReduceL1", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceSumSquare", "Relu", "Resize"}
+        | {"ReverseSequence"}
+    )
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        for value in node.inputs:
+            found = None if value is None else looked.constant(value)
+            if found is None or found.dtype.kind not in "iu" or not found.size:
+                continue
+            lost = found[found.astype(np.float32).astype(np.float64) != found.astype(np.float64)]
+            if lost.size:
+                yield Hit(f"{node.op_type} reads the constant {int(lost.reshape(-1)[0])}.", node)
+                return
+
+
 RULES: tuple[type[NodeRule], ...] = (Float16Constant, Float16Squares)
+
+PATTERNS: tuple[type[NodeRule], ...] = (LargeInteger,)
+"""Rules of the targets whose facts name them."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping
 from typing import Any
 
-import ml_dtypes
 import numpy as np
-import onnx
 import onnxruntime
 
 from opbridge.errors import RunError
@@ -16,6 +13,7 @@ from opbridge.runtimes import known
 from opbridge.runtimes.onnxruntime import cuda_provider
 from opbridge.runtimes.onnxruntime.loading import session
 from opbridge.runtimes.onnxruntime.onnxruntime_private import ERRORS
+from opbridge.runtimes.onnxruntime.ort_values import BFLOAT16, array_of, value_of
 
 __all__ = ["DOMAINS", "INSTALL", "ISOLATED", "KERNELS", "NAME", "TITLE", "load", "obstacle", "version"]
 
@@ -28,7 +26,6 @@ DOMAINS = ("ai.onnx.ml", "com.microsoft")
 """Domains of which it has operators."""
 
 _RAISED: tuple[type[Exception], ...] = (RunError, *ERRORS)
-_BFLOAT16 = "tensor(bfloat16)"
 
 
 def version() -> str:
@@ -47,7 +44,7 @@ class _Session:
     def __init__(self, loaded: Any) -> None:
         self._loaded = loaded
         ends = (*loaded.get_inputs(), *loaded.get_outputs())
-        self._has_bfloat16 = any(each.type == _BFLOAT16 for each in ends)  # which NumPy does not have
+        self._has_bfloat16 = any(each.type == BFLOAT16 for each in ends)  # which NumPy does not have
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> list[Any]:
         """All outputs, on the CPU.
@@ -59,29 +56,13 @@ class _Session:
         try:
             if not self._has_bfloat16:
                 return list(self._loaded.run(names, dict(feeds)))
-            values = self._loaded.run_with_ort_values(names, {name: _value(each) for name, each in feeds.items()})
+            values = self._loaded.run_with_ort_values(names, {name: value_of(each) for name, each in feeds.items()})
         except _RAISED as error:
             message = cuda_provider.with_explanation(str(error))
             if cuda_provider.is_fatal(str(error)):
                 raise known.DeviceLost(message) from error
             raise RuntimeError(message) from error
-        return [_array(each) for each in values]
-
-
-def _value(array: np.ndarray) -> Any:
-    if array.dtype != ml_dtypes.bfloat16:
-        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-    bits = np.ascontiguousarray(array).reshape(array.shape).view(np.uint16)
-    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, int(onnx.TensorProto.BFLOAT16))
-
-
-def _array(value: Any) -> np.ndarray:
-    if value.data_type() != _BFLOAT16:
-        return np.asarray(value.numpy())
-    found = np.empty(value.shape(), ml_dtypes.bfloat16)
-    if found.nbytes:
-        ctypes.memmove(found.ctypes.data, value.data_ptr(), found.nbytes)
-    return found
+        return [array_of(each) for each in values]
 
 
 def load(model: str | bytes, *kernels: str, device: int = 0) -> _Session:

@@ -74,6 +74,9 @@ def test_weights_that_are_inputs() -> None:
 def test_known_weights_are_put_in_order_at_export() -> None:
     program = assert_matches(torch.nn.LSTM(64, 64).eval(), torch.randn(3, 2, 64))
     assert [node.op_type for node in program.model.graph] == ["LSTM", "Squeeze"]
+    half = torch.nn.LSTM(64, 64).eval().bfloat16()
+    program = opbridge.export(half, (torch.randn(3, 2, 64).bfloat16(),), target="tensorrt:10.15")
+    assert [node.op_type for node in program.model.graph] == ["Concat", "LSTM", "Squeeze"] and program.verification.ok
 
 
 @pytest.mark.slow

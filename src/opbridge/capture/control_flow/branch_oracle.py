@@ -77,7 +77,7 @@ class BranchOracle:
             another.
         of_sizes: Whether loops over sizes ask so, and not only those whose number of iterations data decide.
         learned: What earlier runs have shown of the loops; this one adds to it.
-        sizes: Where questions about sizes are decisions: which of them; see `size_branches.questions`.
+        sizes: Where questions about sizes are decisions: which of them; see `size_branches.path_conditions`.
 
     Attributes:
         sizes: The same.

@@ -70,6 +70,9 @@ def linear(expression: Expression, unknown: Callable[[Expression], Linear]) -> L
     divisor = found[1].get(ONE, 0)
     if not found[1].keys() <= {ONE} or divisor <= 0:
         raise NotLinear
+    if found[0].keys() <= {ONE}:
+        number = found[0].get(ONE, 0)
+        return {ONE: value} if (value := number // divisor if name == "//" else number % divisor) else {}
     quotient = unknown(Operation("//", (expression.operands[0], Constant(divisor))))
     return quotient if name == "//" else added((found[0], 1), (quotient, -divisor))
 

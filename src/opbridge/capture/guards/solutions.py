@@ -202,7 +202,11 @@ def _exact(expression: Expression, symbol: str, low: int, high: int) -> Solution
     condition, period = without_choices(expression), 1
 
     def grown(unknown: Expression) -> Linear:
-        """How much an unknown grows with the size. A period that all divisors divide is found with it."""
+        """How much an unknown grows with the size. A period that all divisors divide is found with it.
+
+        A quotient stays an unknown as well: one that does not grow is no constant, which something else could be
+        multiplied by.
+        """
         nonlocal period
         if unknown == Symbol(symbol):
             return {unknown: Fraction(1)}
@@ -212,7 +216,7 @@ def _exact(expression: Expression, symbol: str, low: int, high: int) -> Solution
         assert isinstance(divisor, Constant)
         growth = Fraction(linear(dividend, grown).get(Symbol(symbol), 0), int(divisor.value))
         period = math.lcm(period, growth.denominator)
-        return {Symbol(symbol): growth}
+        return {Symbol(symbol): growth, unknown: 1}
 
     comparisons = [
         each for each in subexpressions(condition) if isinstance(each, Operation) and each.name in COMPARISONS

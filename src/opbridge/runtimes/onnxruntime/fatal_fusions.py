@@ -3,8 +3,9 @@
 MatmulTransposeFusion merges a Transpose that moves the first dimension into the MatMul that reads it. Where a Cast
 stands between the two and the other operand has not the same number of dimensions, it reads a value that is not there
 (seen with 1.24 to 1.32). ONNX Runtime itself puts such a Cast before a MatMul of float16 on the CPU, and merges
-Transposes of which none moves the last one, so that not only the nodes in the file count: the fusion is left out where
-a model has a Transpose that moves the first dimension, a MatMul, and a Cast or float16.
+Transposes of which none moves the last one; `missing_types` puts Casts around nodes of bfloat16. So not only the nodes
+in the file count: the fusion is left out where a model has a Transpose that moves the first dimension, a MatMul, and a
+Cast, float16 or bfloat16.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _OTHER = 0
 # TensorProto.data_type; ValueInfoProto.type, TypeProto.tensor_type, TypeProto.Tensor.elem_type.
 _OF_WEIGHT, _OF_INPUT = (2,), (2, 1, 1)
 
-_FLOAT16 = 10
+_HALVES = (10, 16)
+"""float16 and bfloat16."""
 
 
 def _operator(name: str) -> bytes:
@@ -98,8 +100,8 @@ def _moves_first(node: bytes) -> bool:
 
 
 def _is_half(content: bytes | mmap.mmap, start: int, stop: int, path: tuple[int, ...]) -> bool:
-    """Whether the type that a message has at the end of a path of fields is float16."""
+    """Whether the type that a message has at the end of a path of fields is float16 or bfloat16."""
     for number, begin, end in itertools.islice(fields(content, start, stop), _MOST_FIELDS):
         if number == path[0]:
-            return content[begin] == _FLOAT16 if len(path) == 1 else _is_half(content, begin, end, path[1:])
+            return content[begin] in _HALVES if len(path) == 1 else _is_half(content, begin, end, path[1:])
     return False

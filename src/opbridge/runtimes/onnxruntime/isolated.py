@@ -19,6 +19,7 @@ from opbridge.runtimes.limits import Limits
 from opbridge.runtimes.messages import Read
 from opbridge.runtimes.onnxruntime import kernel_libraries
 from opbridge.runtimes.onnxruntime.model_file import checked_model, required_kernels
+from opbridge.runtimes.onnxruntime.ort_values import array_of, value_of
 
 __all__ = ["IsolatedSession", "isolated_session", "tensor_from", "tensor_to"]
 
@@ -76,13 +77,16 @@ class IsolatedSession:
         return list(self._providers)
 
     def run(self, output_names: Sequence[str] | None, feeds: Mapping[str, Any], run_options: None = None) -> list[Any]:
-        """Runs the model on NumPy arrays; see `opbridge.runtimes.Session`.
+        """Runs the model on NumPy arrays, those of bfloat16 of ml_dtypes; see `opbridge.runtimes.Session`.
 
         Raises:
             RunError: The model cannot be run on these, the run ended the process, or it was over the limits.
+            UsageError: ONNX Runtime has no such elements.
         """
-        values = {name: _as_value(each) for name, each in feeds.items()}
-        return [each.numpy() for each in self.run_with_ort_values(output_names, values)]
+        values = {
+            name: each if isinstance(each, onnxruntime.OrtValue) else value_of(each) for name, each in feeds.items()
+        }
+        return [array_of(each) for each in self.run_with_ort_values(output_names, values)]
 
     def run_with_ort_values(
         self, output_names: Sequence[str] | None, feeds: Mapping[str, Any], run_options: None = None
@@ -243,7 +247,3 @@ def tensor_from(described: Mapping[str, Any], read: Read) -> Any:
         data = read(size)
         ctypes.memmove(made.data_ptr(), (ctypes.c_char * size).from_buffer(data), size)
     return made
-
-
-def _as_value(array: Any) -> Any:
-    return array if isinstance(array, onnxruntime.OrtValue) else onnxruntime.OrtValue.ortvalue_from_numpy(array)

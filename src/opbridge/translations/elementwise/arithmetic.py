@@ -221,10 +221,11 @@ def pow_number(self, exponent):
         return op.Mul(square, self) if exponent == 3 else op.Reciprocal(square)
     if self.dtype in HALVES:
         exponent = float(self.dtype.numpy().type(exponent))
+    if self.dtype == ir.DataType.FLOAT16 and exponent in (3, -2):  # one node, which rounds once
+        return op.Pow(self, cast_like(exponent, self))
     return _power_of_number(self, exponent)
 
 
-@computed_in_float32
 def _power_of_number(base: Any, exponent: Any) -> Any:
     (x,) = promote(base, dtype=result_type(base, exponent))
     if x.dtype == _BOOL:
@@ -244,7 +245,6 @@ def _power_of_number(base: Any, exponent: Any) -> Any:
 
 
 @builtin("aten::pow.Scalar", "aten::pow.Tensor_Tensor", "aten::pow_.Tensor")
-@computed_in_float32
 def pow_tensor(self, exponent):
     """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
     x, y = promote(self, exponent)

@@ -30,7 +30,6 @@ def floor(self):
 
 
 @builtin("aten::trunc", "aten::fix")
-@computed_in_float32
 def trunc(self):
     """trunc(Tensor self) -> Tensor"""
     if not is_float(self):
@@ -40,7 +39,6 @@ def trunc(self):
 
 
 @builtin("aten::frac")
-@computed_in_float32
 def frac(self):
     """frac(Tensor self) -> Tensor"""
     return op.Sub(self, op.Mul(op.Sign(self), op.Floor(op.Abs(self))))

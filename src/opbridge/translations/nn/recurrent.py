@@ -21,7 +21,7 @@ from opbridge.translations.registry import builtin
 _LSTM_GATES = (0, 3, 1, 2)
 _GRU_GATES = (1, 0, 2)
 
-_PLAIN = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16})
+_PLAIN = frozenset({ir.DataType.BFLOAT16, ir.DataType.FLOAT, ir.DataType.FLOAT16})
 
 
 @builtin("aten::lstm.input")
