@@ -99,11 +99,11 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "smallest-size",
         "control flow",
-        "capture/size_branches/regions.py",
-        "below = range(size - 1, max(low, size - _SCANNED) - 1, -1)",
-        "below = range(size - 1, max(low, size - _SCANNED), -1)",
-        ("tests/capture/size_branches/test_size_branches.py",),
-        "the side of a decision that the smallest size alone takes is not captured",
+        "capture/guards/solutions.py",
+        "            found.append((first, min(begin - 1, last)))",
+        "            found.append((first + 1, min(begin - 1, last)))",
+        ("tests/capture/guards/test_random_conditions.py",),
+        "the branch that the smallest size alone takes is not captured",
     ),
     # Forms
     Fault(
