@@ -18,7 +18,7 @@ def _number(depth, names):
     """An expression of sizes as the captures of models have them."""
     if depth == 0:
         return random.choice([*names, str(random.choice((1, 2, 3, 5, 8)))])
-    operator = random.choice(("+", "-", "*", "*", "//", "%", "max", "min"))
+    operator = random.choice(("+", "-", "*", "*", "//", "%", "max", "min", "|", "&", "^"))
     left = _number(depth - 1, names)
     if operator in ("//", "%"):
         return f"(({left}) {operator} {random.choice((2, 3, 4, 8))})"

@@ -267,8 +267,18 @@ def test_sequences_unpacked() -> None:
             return unpack_sequence(packed), unpad_sequence(x, lengths, True)
 
     assert_matches(Unpacked(), *sequences(4, 6, 2), others=[sequences(1, 3, 5, steps=6)])
-    with pytest.raises(opbridge.OpbridgeError, match="batch == 3"):
-        opbridge.export(Unpacked(), sequences(4, 6, 2), dynamic_shapes=DYNAMIC)
+
+
+@pytest.mark.slow
+def test_sequences_unpacked_of_as_many_as_the_batch_says() -> None:
+    class Unpacked(Packed):
+        def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> Any:  # type: ignore[override]
+            packed, _ = self.layer(pack_padded_sequence(x, lengths, True, False))
+            found, given = unpack_sequence(packed), unpad_sequence(x, lengths, True)
+            return torch.cat(found), torch.stack([part.sum(0) for part in given])
+
+    others = [sequences(1, 3, 5, steps=6), sequences(2), sequences(1, 1, 4, 2)]
+    assert_matches(Unpacked(), *sequences(4, 6, 2), others=others, dynamic_shapes=DYNAMIC)
 
 
 def test_a_state_of_another_batch_is_refused() -> None:

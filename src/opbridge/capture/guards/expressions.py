@@ -78,6 +78,11 @@ _BINARY: dict[type[ast.operator], str] = {
     ast.Mod: "%",
     ast.Div: "/",
     ast.Pow: "**",
+    ast.BitOr: "|",
+    ast.BitAnd: "&",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
 }
 # What sympy and torch call the same.
 _ALIASES = {"Max": "max", "Min": "min", "Mod": "%", "PythonMod": "%", "FloorDiv": "//", "CleanDiv": "//"}
@@ -114,6 +119,10 @@ def _tree(node: ast.expr) -> Expression:
             return Constant(math.inf) if name == "math.inf" else Symbol(name)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return Operation("neg", (_tree(operand),))
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return _tree(operand)
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return Operation("-", (Operation("neg", (_tree(operand),)), Constant(1)))
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return Operation("not", (_tree(operand),))
         case ast.BinOp() if type(node.op) in _BINARY:
@@ -134,7 +143,8 @@ def _tree(node: ast.expr) -> Expression:
 
 
 def _operation(name: str, *operands: Expression) -> Operation:
-    if name == "**" and not (isinstance(operands[1], Constant) and abs(operands[1].value) <= _LARGEST_EXPONENT):
+    is_small = len(operands) == 2 and isinstance(operands[1], Constant) and abs(operands[1].value) <= _LARGEST_EXPONENT
+    if name in ("**", "<<") and not is_small:
         raise ValueError("a power of sizes has a small exponent")
     if name not in _BINARY.values() and name not in _FUNCTIONS and not name.startswith(("math.", "torch.")):
         raise ValueError(f"{name} is no function of sizes")

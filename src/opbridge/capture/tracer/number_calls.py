@@ -381,7 +381,7 @@ def _map(function: Any, *iterables: Any) -> Any:
 
 def _isinstance(value: Any, kinds: Any) -> bool:
     """`isinstance`: a symbolic size is an int, a symbolic float a float."""
-    plain = _PLAIN.get(type(value))
+    plain = [] if isinstance(value, SizedSequence) and value.is_list else _PLAIN.get(type(value))
     return isinstance(value, kinds) or (plain is not None and isinstance(plain, kinds))
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import onnx
 import onnxruntime
 
 from opbridge.errors import UsageError
@@ -16,6 +15,9 @@ __all__ = ["BFLOAT16", "array_of", "value_of"]
 
 BFLOAT16 = "tensor(bfloat16)"
 """The type of an input or output, as ONNX Runtime spells it."""
+
+_ELEMENT = 16
+"""TensorProto.BFLOAT16: a file runs without the package onnx."""
 
 
 def value_of(array: Any) -> Any:
@@ -27,7 +29,7 @@ def value_of(array: Any) -> Any:
     array = np.asarray(array)
     if array.dtype == ml_dtypes.bfloat16:
         bits = np.ascontiguousarray(array).reshape(array.shape).view(np.uint16)
-        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, int(onnx.TensorProto.BFLOAT16))
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, _ELEMENT)
     try:
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
     except RuntimeError as error:
