@@ -171,16 +171,20 @@ def _quick(items: list[pytest.Item]) -> set[pytest.Item]:
         if item.get_closest_marker("quick"):
             chosen[item.nodeid] = item
         elif not item.get_closest_marker("slow"):
-            # The rows of a test are items of one function.
-            chosen.setdefault((item.path, getattr(item, "originalname", item.name), item.parent), item)
+            chosen.setdefault(_test_of(item), item)
     return set(chosen.values())
+
+
+def _test_of(item: pytest.Item) -> object:
+    """What tells a test from others: its rows are items of one function."""
+    return item.path, getattr(item, "originalname", item.name), item.parent
 
 
 def _half_of_slow_rows(items: list[pytest.Item]) -> Iterator[pytest.Item]:
     """The tests without every second row of each slow parametrised test, which the newest release of torch runs."""
     rows: Counter[object] = Counter()
     for item in items:
-        test = item.path, getattr(item, "originalname", item.name), item.parent
+        test = _test_of(item)
         if not rows[test] % 2 or not item.get_closest_marker("slow"):
             yield item
         rows[test] += 1

@@ -26,7 +26,6 @@ __all__ = [
     "dim_names",
     "dim_sums",
     "dynamic_dimensions",
-    "holds_for_all",
     "sized",
 ]
 
@@ -204,7 +203,7 @@ def _demands(
             continue
         text = readable(expression, shown)
         first, _, second = text.replace("(", "").replace(")", "").partition(" == ")
-        if first != second and not holds_for_all(expression, symbols, ranges):
+        if first != second and not decided(expression, {each: ranges[each] for each in symbols if each in ranges}):
             is_fixing = len(symbols) == 1 and fixed_size(expression) is not None
             found.setdefault(text, _Demand(line, tuple(places), is_fixing=is_fixing))
     for place, size in specialized.items():
@@ -256,17 +255,6 @@ def contradictions(
         elif involved and all(axis.checked for axis in involved) and not demand.is_small:
             contradicted.append((text, demand.source))
     return contradicted
-
-
-def holds_for_all(expression: str, symbols: tuple[str, ...], ranges: Mapping[str, Range]) -> bool:
-    """Whether a condition holds for all sizes, as far as is known.
-
-    Args:
-        expression: A Python expression over symbols.
-        symbols: Its symbols.
-        ranges: The smallest and largest value of each; from 1 by default.
-    """
-    return decided(expression, {symbol: ranges[symbol] for symbol in symbols if symbol in ranges}).holds
 
 
 def _fixes(expression: str, symbol: str, size: int) -> bool:

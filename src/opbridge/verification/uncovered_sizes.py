@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opbridge.base.torch_private import torch_sizes
-from opbridge.capture.size_constraints import holds_for_all
+from opbridge.capture.guards.expressions import holds_at
 from opbridge.capture.stated_sizes import Dimension, statement
 
 if TYPE_CHECKING:
@@ -140,4 +140,4 @@ def _broken(
 
 
 def _holds(expression: str, used: tuple[str, ...], sizes: Mapping[str, int]) -> bool:
-    return holds_for_all(expression, used, {each: (sizes[each], sizes[each]) for each in used})
+    return holds_at(expression, {each: sizes[each] for each in used})

@@ -121,3 +121,8 @@ def test_nothing_is_proven_that_is_false():
         if found.is_proven:
             assert found.holds == all(holds_at(text, each) for each in every), text
     assert proven > 5
+
+
+def test_a_power_with_a_size_as_exponent_is_read():
+    assert decided("2**s0 <= 1024", {}).witness == {"s0": 11}
+    assert decided("(1 << s0) >= s0", {"s0": (1, 60)})

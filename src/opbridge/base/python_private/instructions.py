@@ -46,6 +46,12 @@ _TAKING_ONE = ("UNARY_", "TO_BOOL", "POP_JUMP_", "JUMP_IF_", "LOAD_ATTR", "LOAD_
 _CALL_TAKES_ARGUMENTS = "PRECALL" not in dis.opmap
 """Whether that is what `dis` says: in Python 3.11 it is the instruction before a call which takes its arguments."""
 
+# `dis` has no public name for what an instruction of an operator does; it is the same in Python 3.11 to 3.14.
+ADDING_IN_PLACE = bytes(
+    (dis.opmap["BINARY_OP"], [name for name, _ in dis._nb_ops].index("NB_INPLACE_ADD"))  # type: ignore[attr-defined]
+)
+"""The instruction of `x += y`, and its argument."""
+
 _OTHER = -1
 """The place on the stack of what no instruction has put there: an error that is handled."""
 

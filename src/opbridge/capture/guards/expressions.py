@@ -9,6 +9,7 @@ import ast
 import functools
 import itertools
 import math
+import operator
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -98,7 +99,21 @@ _FUNCTIONS = {
     "torch": types.SimpleNamespace(sym_float=float, _sym_sqrt=math.sqrt),
 }
 _NO_VALUE = (ArithmeticError, LookupError, AttributeError, NameError, TypeError, ValueError)
-_LARGEST_EXPONENT = 64
+_LARGEST_EXPONENT = 4096
+
+
+def _limited(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A power or a shift that has no value where it would have thousands of digits."""
+
+    def operated(number: Any, exponent: Any) -> Any:
+        if abs(exponent) > _LARGEST_EXPONENT:
+            raise OverflowError
+        return operate(number, exponent)
+
+    return operated
+
+
+_LIMITED = {"**": ("power", _limited(operator.pow)), "<<": ("shifted", _limited(operator.lshift))}
 
 
 @functools.lru_cache(maxsize=8192)
@@ -143,9 +158,6 @@ def _tree(node: ast.expr) -> Expression:
 
 
 def _operation(name: str, *operands: Expression) -> Operation:
-    is_small = len(operands) == 2 and isinstance(operands[1], Constant) and abs(operands[1].value) <= _LARGEST_EXPONENT
-    if name in ("**", "<<") and not is_small:
-        raise ValueError("a power of sizes has a small exponent")
     if name not in _BINARY.values() and name not in _FUNCTIONS and not name.startswith(("math.", "torch.")):
         raise ValueError(f"{name} is no function of sizes")
     return Operation(name, operands)
@@ -200,7 +212,16 @@ def _function(text: str) -> tuple[Callable[..., Any], tuple[str, ...]] | None:
         Symbol(name): Symbol(f"size{number}") for number, name in enumerate(symbols)
     }
     names = ", ".join(map(written, arguments.values()))
-    return eval(f"lambda {names}: {written(replaced(expression, arguments))}", dict(_FUNCTIONS)), symbols
+    text = written(_with_limits(replaced(expression, arguments)))
+    return eval(f"lambda {names}: {text}", {**_FUNCTIONS, **dict(_LIMITED.values())}), symbols
+
+
+def _with_limits(expression: Expression) -> Expression:
+    """An expression whose powers and shifts are functions that end."""
+    if not isinstance(expression, Operation):
+        return expression
+    name, _ = _LIMITED.get(expression.name, (expression.name, None))
+    return Operation(name, tuple(map(_with_limits, expression.operands)))
 
 
 def value_at(text: str, sizes: Mapping[str, int]) -> Any:

@@ -13,7 +13,7 @@ import torch
 
 from opbridge.base.python_private.stacks import variables
 from opbridge.base.torch_private import torch_sizes
-from opbridge.capture.tracer.extending_lists import elements_read
+from opbridge.capture.tracer.list_instructions import elements_read
 from opbridge.capture.tracer.symbolic_list import is_list
 
 __all__ = [

@@ -16,6 +16,7 @@ import dis
 import functools
 from types import CodeType
 
+from opbridge.base.python_private.instructions import ADDING_IN_PLACE
 from opbridge.base.python_private.syntax import recompiled
 
 __all__ = ["MADE", "NEW", "SUM", "ZIP", "with_symbolic_lists"]
@@ -28,9 +29,8 @@ ZIP = "__opbridge_unzipped__"
 
 _ADDING = frozenset({"append", "extend", "insert"})
 _NAMES = _ADDING | {"zip"}
-_IN_PLACE = [name for name, _ in dis._nb_ops].index("NB_INPLACE_ADD")  # type: ignore[attr-defined]
 _MAKING = (dis.opmap["LIST_EXTEND"], dis.opmap["LIST_APPEND"])
-_BUILDING, _ADDING_IN_PLACE = dis.opmap["BUILD_LIST"], bytes((dis.opmap["BINARY_OP"], _IN_PLACE))
+_BUILDING = dis.opmap["BUILD_LIST"]
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -50,7 +50,7 @@ def _may_fill(code: CodeType) -> bool:
     operations = code.co_code[::2]
     return (
         any(each in operations for each in _MAKING)
-        or (_BUILDING in operations and _ADDING_IN_PLACE in code.co_code)
+        or (_BUILDING in operations and ADDING_IN_PLACE in code.co_code)
         or any(name in _NAMES for name in code.co_names)
         or any(
             isinstance(each, CodeType) and (each.co_name in ("<listcomp>", "<genexpr>") or _may_fill(each))
@@ -149,8 +149,10 @@ class _Lists(ast.NodeTransformer):
 
 def _is_empty(value: ast.expr) -> bool:
     """Whether a value is `list()`."""
-    is_call = isinstance(value, ast.Call) and not value.args and not value.keywords
-    return is_call and isinstance(value.func, ast.Name) and value.func.id == "list"  # type: ignore[attr-defined]
+    match value:
+        case ast.Call(func=ast.Name(id="list"), args=[], keywords=[]):
+            return True
+    return False
 
 
 def _pieces(node: ast.List) -> list[ast.expr]:

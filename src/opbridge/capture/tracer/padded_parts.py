@@ -110,5 +110,5 @@ def _pad_sequence(
 
 
 def _unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: Any = False) -> Any:
-    """The same for this function."""
+    """The same for this function: what it calls is a global there while `_asking` is on."""
     return __opbridge_unpadded(padded_sequences, lengths, batch_first)  # type: ignore[name-defined]  # noqa: F821

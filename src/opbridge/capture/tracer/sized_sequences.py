@@ -15,7 +15,7 @@ import torch
 from opbridge.base.torch_private import torch_sizes
 from opbridge.base.torch_private.torch_decisions import NoSuchElement
 from opbridge.capture.tracer.append_only_lists import elements_of
-from opbridge.capture.tracer.extending_lists import is_added_in_place
+from opbridge.capture.tracer.list_instructions import is_added_in_place
 from opbridge.capture.tracer.modifiable_sequences import ModifiableSequence
 from opbridge.capture.tracer.symbolic_loops import (
     asks,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opbridge.capture.tracer.extending_lists import elements_read
+from opbridge.capture.tracer.list_instructions import elements_read
 
 
 def last(found, others):
