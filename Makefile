@@ -42,11 +42,13 @@ demo: $(READY)
 	$(BIN)/opbridge export $(SPEC) -o $(MODEL)
 	$(BIN)/opbridge verify $(MODEL) $(SPEC)
 
+# Half of the tests marked slow, which --seed chooses: those of PYTEST_ARGS="--seed 1" are the other half. All of them, and
+# those marked thorough: PYTEST_ARGS=--thorough.
 test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
-# What may depend on the release of torch, with half of the rows of slow tests, and of everything else what `make quick`
-# runs: for TORCH=2.13.0.
+# What may depend on the release of torch, with half of the slow tests, and of everything else what `make quick` runs: for
+# TORCH=2.13.0.
 test-torch: $(READY)
 	$(BIN)/python -m pytest --touching-torch -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 

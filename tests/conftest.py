@@ -41,8 +41,8 @@ TOUCHING_TORCH = (
     *("kernels/test_aten_kernel.py", "kernels/test_kernel_load.py", "kernels/test_kernel_views.py"),
     "kernels/test_device_launches.py",
 )
-"""What may depend on the release of torch by more than an operator's results: `make test-torch` runs it, and half of
-the rows of its slow tests."""
+"""What may depend on the release of torch by more than an operator's results: `make test-torch` runs it, with half of
+its slow tests."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,13 +54,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--touching-torch",
         action="store_true",
-        help="run the tests of what depends on the release of torch, with half of the rows of slow ones, and of all "
-        "others what --quick runs",
+        help="run the tests of what depends on the release of torch, with half of the slow ones, and of all others "
+        "what --quick runs",
     )
     parser.addoption(
         "--thorough",
         action="store_true",
-        help="run the tests marked thorough too: further models, sizes and architectures for the same code",
+        help="run the tests marked thorough too, which are further models, sizes and architectures for the same code, "
+        "and all tests marked slow where no file and no -k is given: without it half of them, which --seed chooses",
     )
     parser.addoption(
         "--seed",
@@ -73,7 +74,10 @@ def pytest_configure(config: pytest.Config) -> None:
     chosen = config.getoption("seed")
     if hasattr(config, "workerinput"):  # the processes of pytest-xdist draw from the same seed
         chosen = config.workerinput["seed"]
-    elif chosen == "random":
+        config.option.whole_suite = config.workerinput["whole_suite"]
+    else:
+        config.option.whole_suite = config.args_source is not config.ArgsSource.ARGS and not config.option.keyword
+    if chosen == "random":
         chosen = str(random.SystemRandom().randrange(2**31))
     if not chosen.isdecimal():
         raise pytest.UsageError(f"--seed takes a number or 'random', not {chosen!r}.")
@@ -83,6 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     node.workerinput["seed"] = node.config.option.seed
+    node.workerinput["whole_suite"] = node.config.option.whole_suite
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -155,11 +160,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("thorough") and not item.get_closest_marker("quick"):
                 item.add_marker(pytest.mark.skip(reason="marked thorough: --thorough runs it too, as .ci/run does"))
+        if config.option.whole_suite and not config.getoption("quick"):
+            other = "an odd" if int(config.option.seed) % 2 == 0 else "an even"
+            reason = f"the half of the slow tests that {other} --seed chooses: --thorough runs both, as .ci/run does"
+            for item in _other_half_of_slow(items, int(config.option.seed)):
+                item.add_marker(pytest.mark.skip(reason=reason))
     if not (config.getoption("quick") or config.getoption("touching_torch")):
         return
     kept = _quick(items)
     if config.getoption("touching_torch"):
-        kept.update(_half_of_slow_rows([item for item in items if _touches_torch(item.path)]))
+        kept.update(item for item in items if _touches_torch(item.path))
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 
@@ -180,14 +190,20 @@ def _test_of(item: pytest.Item) -> object:
     return item.path, getattr(item, "originalname", item.name), item.parent
 
 
-def _half_of_slow_rows(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """The tests without every second row of each slow parametrised test, which the newest release of torch runs."""
+def _other_half_of_slow(items: list[pytest.Item], seed: int) -> Iterator[pytest.Item]:
+    """Every second row of each test marked slow, and every second one of such tests without rows.
+
+    Those of an even seed and those of an odd one are all of them, without what is marked quick or thorough.
+    """
     rows: Counter[object] = Counter()
     for item in items:
+        if not item.get_closest_marker("slow") or any(map(item.get_closest_marker, ("quick", "thorough"))):
+            continue
         test = _test_of(item)
-        if not rows[test] % 2 or not item.get_closest_marker("slow"):
-            yield item
+        row = zlib.crc32(item.nodeid.partition("[")[0].encode()) + rows[test]
         rows[test] += 1
+        if row % 2 != seed % 2:
+            yield item
 
 
 def _touches_torch(path: Path) -> bool:

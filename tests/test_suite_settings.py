@@ -85,6 +85,27 @@ def test_what_is_marked_thorough_is_skipped_unless_it_is_asked_for(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_a_run_of_the_whole_suite_has_half_of_the_slow_tests_and_the_next_seed_the_other_half(tmp_path, processes):
+    marked = FILE.replace('parametrize("row", "ab")', 'parametrize("row", "abcde")\n@pytest.mark.slow')
+    halves = [run(tmp_path / "one", "-n", processes, "--seed", str(seed), text=marked) for seed in (6, 7)]
+    first, second = (set(drawn) - {"fixture"} for drawn, _ in halves)
+    assert first | second == set("abcde") and not first & second and len(first) in (2, 3)
+    assert all("fixture" in drawn for drawn, _ in halves)
+    counts = [
+        re.search(r"(\d)  the half of the slow tests that an? (\w+) --seed", printed).groups() for _, printed in halves
+    ]
+    assert counts == [(str(len(second)), "odd"), (str(len(first)), "even")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [["--thorough"], ["test_drawing.py"], ["-k", "rows or fixture"]], ids=" ".join)
+def test_all_slow_tests_run_where_they_are_asked_for(tmp_path, arguments):
+    marked = FILE.replace('parametrize("row", "ab")', 'parametrize("row", "abcde")\n@pytest.mark.slow')
+    assert run(tmp_path / "one", *arguments, text=marked)[0].keys() == {*"abcde", "fixture"}
+
+
+@pytest.mark.slow
 def test_what_is_skipped_is_counted_by_reason_and_failures_say_the_seed(tmp_path):
     _, printed = run(tmp_path / "one", "--seed", "7", FAIL="yes")
     assert re.search(r"=+ skipped: 3 =+\n +2  no moon\n +1  no sun\n", printed)
