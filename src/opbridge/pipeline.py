@@ -70,6 +70,7 @@ def check(
     autotune: Mapping[str, int] | None = None,
     report: str | os.PathLike[str] | Report | None = None,
     fuse: bool | None = None,
+    fold: bool = False,
 ) -> Plan:
     """Plans the export of a model without writing a file: every operator with its route, and the missing ones with
     their lines.
@@ -130,6 +131,7 @@ def export(
     report: str | os.PathLike[str] | Report | None = None,
     genai: bool = False,
     fuse: bool | None = None,
+    fold: bool = False,
     **legacy: Any,
 ) -> Program:
     """Exports a model to ONNX and verifies the file against PyTorch.
@@ -195,6 +197,9 @@ def export(
             com.microsoft: RMS normalization with the sum before it, and in a folder for onnxruntime-genai the attention
             with its cache. A note of the plan names them. By default they do with target="onnxruntime" or "cuda", and
             with `genai`.
+        fold: Whether batch normalizations, and constant factors and summands of each channel, are folded into the
+            weights of the convolution or linear layer before them. The results then differ from the model's by
+            rounding. A note of the plan counts the nodes.
         **legacy: Other keywords of torch.onnx.export; see `opbridge.request.legacy_keywords`.
 
     Returns:

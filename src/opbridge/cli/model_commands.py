@@ -23,6 +23,7 @@ from opbridge.cli.options import (
     AutotuneOption,
     CaptureOption,
     DynamicOption,
+    FoldOption,
     FuseOption,
     GigabytesOption,
     InputsOption,
@@ -79,6 +80,7 @@ def check(
     autotune: AutotuneOption = None,
     task: TaskOption = None,
     fuse: FuseOption = None,
+    fold: FoldOption = None,
     report: ReportOption = None,
     as_json: JsonOption = False,
 ) -> Answer:
@@ -89,7 +91,7 @@ def check(
         kernels = triton_options(arch, autotune)
         found = keywords_for(opbridge.check, model, opset, allow, only, operator_export_type, target, dynamic)
         limits = given_options(max_captures=max_captures, max_capture_seconds=max_capture_seconds, strict=strict)
-        options = given_options(capture=capture, provides=provides and items(provides), fuse=fuse)
+        options = given_options(capture=capture, provides=provides and items(provides), fuse=fuse, fold=fold)
         return {**found, **options, **limits, **kernels}
 
     if not isinstance(subject, specs.Subject):
@@ -156,6 +158,7 @@ def export(
         ),
     ] = False,
     fuse: FuseOption = None,
+    fold: FoldOption = None,
     report: ReportOption = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Print the captured graph with source lines, and write no file.")
@@ -186,6 +189,7 @@ def export(
             precision=precision,
             genai=genai or None,
             fuse=fuse,
+            fold=fold,
             report=report,
         )
         return _raw(spec, opset, dynamic, shaping)
@@ -216,6 +220,7 @@ def export(
             rtol=rtol,
             atol=atol,
             fuse=fuse,
+            fold=fold,
             **triton_options(arch, autotune),
         )
         if not isinstance(subject, specs.Subject):

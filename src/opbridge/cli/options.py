@@ -24,6 +24,7 @@ __all__ = [
     "AtolOption",
     "CaptureOption",
     "DynamicOption",
+    "FoldOption",
     "FuseOption",
     "GigabytesOption",
     "InputsOption",
@@ -303,6 +304,17 @@ FuseOption = Annotated[
         "--fuse/--no-fuse",
         help="Write groups of nodes as the one node of com.microsoft that ONNX Runtime has a kernel for.",
         show_default="with --target onnxruntime or cuda, and with --genai",
+    ),
+]
+
+
+FoldOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--fold",
+        help="Fold batch normalizations, and constant factors of channels, into the weights of the layers before them, "
+        "which changes the results by rounding.",
+        show_default=False,
     ),
 ]
 

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 import onnx_ir as ir
 
 from opbridge.onnx.layouts import Layout, laid_out
+from opbridge.onnx.value_names import ValueNames
 
 __all__ = ["SMALL_BYTES", "store_as_used"]
 
@@ -46,7 +47,7 @@ class _Storing:
     def __init__(self, model: ir.Model) -> None:
         self._model = model
         self._constants = model.graph.initializers
-        self._taken: set[str | None] | None = None
+        self._names: ValueNames | None = None
 
     def store(self, weight: ir.Value) -> None:
         """Replaces the nodes that only lay a weight out, and those that lay out what they give."""
@@ -80,7 +81,9 @@ class _Storing:
         """Puts an initializer in the place of nodes that give one layout of a weight."""
         assert weight.const_value is not None and weight.name is not None
         tensor = laid_out(weight.const_value, layout, weight.name)
-        name = self._unused(weight.name + layout.suffix())
+        if self._names is None:
+            self._names = ValueNames(self._model)
+        name = self._names.unused(weight.name + layout.suffix())
         kind, shape = ir.TensorType(tensor.dtype), ir.Shape([*tensor.shape])
         value = ir.Value(name=name, shape=shape, type=kind, const_value=tensor)
         self._constants[name] = value
@@ -99,19 +102,6 @@ class _Storing:
             return
         if value.name is not None and self._constants.get(value.name) is value:
             del self._constants[value.name]
-
-    def _unused(self, name: str) -> str:
-        """A name that no value of the model has, in subgraphs either, which could hide it."""
-        if self._taken is None:
-            graphs = [self._model.graph, *self._model.graph.subgraphs()]
-            self._taken = {value.name for graph in graphs for value in (*graph.inputs, *graph.initializers.values())}
-            self._taken |= {value.name for graph in graphs for node in graph for value in node.outputs}
-        count, found = 0, name
-        while found in self._taken:
-            count += 1
-            found = f"{name}_{count}"
-        self._taken.add(found)
-        return found
 
 
 def _layout(node: ir.Node, weight: ir.Value) -> Layout | None:

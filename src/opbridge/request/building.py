@@ -75,6 +75,7 @@ def export_request(
     report: str | os.PathLike[str] | Report | None = None,
     genai: bool = False,
     fuse: bool | None = None,
+    fold: bool = False,
     legacy: Mapping[str, Any] | None = None,
 ) -> ExportRequest:
     """The request of an export. The arguments are those of `opbridge.export`, which describes them.
@@ -113,7 +114,7 @@ def export_request(
     unknown_operators.refuse(custom_translation_table)
     registry = with_registered(default_registry()).with_user_table(custom_translation_table)
     names, opsets = GraphNames(input_names, output_names), dict(custom_opsets or {})
-    building = BuildConfig(registry, fitted, opset_version, permitted, names, opsets, fusing)
+    building = BuildConfig(registry, fitted, opset_version, permitted, names, opsets, fusing, fold)
     found = registry.find(PYTHON_OPERATOR, fitted.opset)
     handler = None if found is None else found.function
     capturing = CaptureConfig(capture, max_captures, max_capture_seconds, strict, fitted.opset, handler)

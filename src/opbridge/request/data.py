@@ -39,6 +39,7 @@ class BuildConfig:
         names: Names for the graph's inputs and outputs.
         custom_opsets: The versions of domains other than ONNX's own.
         fusing: The fused forms that the model may have; None: none.
+        folding: Whether batch normalizations are folded into the weights before them.
     """
 
     registry: Registry
@@ -48,6 +49,7 @@ class BuildConfig:
     names: GraphNames = field(default_factory=GraphNames)
     custom_opsets: Mapping[str, int] = field(default_factory=dict)
     fusing: Fusing | None = None
+    folding: bool = False
 
 
 @dataclass(frozen=True)

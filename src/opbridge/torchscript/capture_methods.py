@@ -24,6 +24,7 @@ from opbridge.graph.precision import precisions
 from opbridge.plan.data import Plan
 from opbridge.plan.planner import make_plan
 from opbridge.plan.revise import with_problems
+from opbridge.plan.rows import Problem
 from opbridge.request import BuildConfig, ExportRequest
 from opbridge.request.traceable import refuse_untraceable
 from opbridge.translate.reroute import translate_with_reroutes
@@ -118,9 +119,9 @@ class _ExportedModel:
         return built, found
 
     def _build(self, plan: Plan) -> tuple[ir.Model, Plan]:
-        opsets = self.building.custom_opsets
-        fitted = functools.partial(fit, target=self.target, custom_opsets=opsets, fusing=self.building.fusing)
-        return translate_with_reroutes(self.capture, plan, fitted, self.building.names, opsets)
+        building = self.building
+        fitted = functools.partial(_fit, self.target, building)
+        return translate_with_reroutes(self.capture, plan, fitted, building.names, building.custom_opsets)
 
 
 @dataclass
@@ -143,11 +144,22 @@ class _TracedModel:
 
     def build(self, plan: Plan) -> tuple[ir.Model, Plan]:
         # The nodes of a trace have no alternative route, so that there is no reroute.
-        building = self.building
-        plan, problems = fit(
-            self.traced.model, plan, target=self.target, custom_opsets=building.custom_opsets, fusing=building.fusing
-        )
+        plan, problems = _fit(self.target, self.building, self.traced.model, plan)
         return self.traced.model, with_problems(plan, problems)
+
+
+def _fit(
+    target: Target, building: BuildConfig, model: ir.Model, plan: Plan, *, complete: bool = True
+) -> tuple[Plan, dict[str, Problem]]:
+    return fit(
+        model,
+        plan,
+        target=target,
+        custom_opsets=building.custom_opsets,
+        fusing=building.fusing,
+        folding=building.folding,
+        complete=complete,
+    )
 
 
 def _capture_by_trace(request: ExportRequest, note: str = "") -> CapturedModel:
