@@ -11,7 +11,7 @@ __all__ = ["Calling"]
 
 
 class Calling(torch.nn.Module):
-    """A module that calls a function with its inputs, in their order.
+    """A module that calls a function with its inputs, in their order. They are named, as torch.onnx.export needs it.
 
     Args:
         function: The function. For a method of a module, a function that takes the module first.
@@ -25,6 +25,6 @@ class Calling(torch.nn.Module):
         self._function = function
         self._fixed = fixed
 
-    def forward(self, *inputs: Any) -> Any:
-        first = () if self.module is None else (self.module,)
-        return self._function(*first, *inputs, **self._fixed)
+    def forward(self, first: Any, second: Any = None, third: Any = None, fourth: Any = None) -> Any:
+        given = (self.module, first, second, third, fourth)
+        return self._function(*(each for each in given if each is not None), **self._fixed)

@@ -22,7 +22,6 @@ MODELS = {
         "UNet1DModel",
         "ZImageTransformer2DModel",
     ],
-    "detection_layers": ["RPN", "ROIPooler", "ModulatedDeformConv2dPack, groups", "paste_masks, tight"],
     "kornia": ["GaussianBlur2d", "rgb_to_hsv", "sobel", "filter3d", "HardNet"],
     "monai": ["UNet, 3D", "SwinUNETR", "DiffusionModelUNet, with_conditioning", "sliding_window_inference"],
     "neuralforecast": ["NHITS", "TSMixerx, exogenous", "LSTM, MQLoss", "DeepAR, exogenous"],
@@ -39,7 +38,6 @@ MODELS = {
 }
 LEAST = {
     "diffusers": 130,
-    "detection_layers": 30,
     "kornia": 100,
     "monai": 60,
     "neuralforecast": 50,

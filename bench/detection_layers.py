@@ -1,7 +1,10 @@
 """Layers of detectors as detectron2 and mmcv have them, written with the kernels of torchvision.ops.
 
-The layers are plain PyTorch: pooling of regions from several levels, anchors and box codings, proposals, suppression
-with data-dependent counts, deformable and modulated convolutions, pasted masks.
+    opbridge models --family bench/detection_layers.py:entries --dynamic all
+
+They are not in the package, as its own code is no code of a model. The layers are plain PyTorch: pooling of regions from
+several levels, anchors and box codings, proposals, suppression with data-dependent counts, deformable and modulated
+convolutions, pasted masks.
 """
 
 from __future__ import annotations
@@ -16,11 +19,8 @@ from torch.nn import functional
 
 from opbridge.coverage.models.entries import Case, Inputs, ModelEntry
 from opbridge.coverage.models.varying import Size, vary
-from opbridge.coverage.models.wrapping import Calling
 
-__all__ = ["PACKAGES", "entries"]
-
-PACKAGES = ("torchvision",)
+__all__ = ["entries"]
 
 _BATCH = Size(2, (1, 3))
 _MAPS = {"batch": _BATCH, "height": Size(16, (12, 24)), "width": Size(20, (16, 12))}
@@ -444,6 +444,18 @@ class MultiScaleDeformableAttention(nn.Module):
         return out.view(batch, _CHANNELS, total).transpose(1, 2).contiguous()
 
 
+class _Calling(nn.Module):
+    """A module that calls a function, of a module if there is one."""
+
+    def __init__(self, function: Callable[..., object], module: nn.Module | None = None, **fixed: object) -> None:
+        super().__init__()
+        self.module, self.function, self.fixed = module, function, fixed
+
+    def forward(self, first: object, second: object = None, third: object = None) -> object:
+        given = [each for each in (self.module, first, second, third) if each is not None]
+        return self.function(*given, **self.fixed)
+
+
 def _ops(name: str, **options: object) -> Callable[[], nn.Module]:
     """A module or a function of torchvision.ops."""
 
@@ -451,7 +463,7 @@ def _ops(name: str, **options: object) -> Callable[[], nn.Module]:
         import torchvision.ops as ops
 
         thing = getattr(ops, name)
-        return thing(**options) if isinstance(thing, type) else Calling(thing, **options)
+        return thing(**options) if isinstance(thing, type) else _Calling(thing, **options)
 
     return make
 
@@ -460,14 +472,14 @@ def _fpn() -> nn.Module:
     import torchvision.ops as ops
 
     pyramid = ops.FeaturePyramidNetwork([_CHANNELS] * 3, 6)
-    return Calling(lambda module, levels: module({str(i): level for i, level in enumerate(levels)}), pyramid)
+    return _Calling(lambda module, levels: module({str(i): level for i, level in enumerate(levels)}), pyramid)
 
 
 def _multi_scale() -> nn.Module:
     import torchvision.ops as ops
 
     pooler = ops.MultiScaleRoIAlign(["0", "1", "2"], 7, 2)
-    return Calling(
+    return _Calling(
         lambda module, levels, rois: module(
             {str(i): level for i, level in enumerate(levels)},
             [rois[:, 1:]],
@@ -503,13 +515,13 @@ _LAYERS: Mapping[str, _Row] = {
     "multiclass_nms": (MulticlassNMS, _class_scores, _BOXES),
     "CenterNetHead": (CenterNetHead, _maps, _MAPS),
     "mask_matrix_nms": (MatrixNMS, _labelled_masks, _BOXES),
-    "soft_nms": (partial(Calling, _soft_nms), _scored, _BOXES),
-    "paste_masks": (partial(Calling, _paste_masks), _masks, _BOXES),
-    "paste_masks, tight": (partial(Calling, _tight_masks), _masks, _BOXES),
+    "soft_nms": (partial(_Calling, _soft_nms), _scored, _BOXES),
+    "paste_masks": (partial(_Calling, _paste_masks), _masks, _BOXES),
+    "paste_masks, tight": (partial(_Calling, _tight_masks), _masks, _BOXES),
     "nms": (_ops("nms", iou_threshold=0.5), _scored, _BOXES),
     "batched_nms": (_ops("batched_nms", iou_threshold=0.5), _scored_by_class, _BOXES),
-    "nms, each image": (partial(Calling, _per_image_nms), _images_of_boxes, {"batch": _BATCH, **_BOXES}),
-    "Box2BoxTransform": (partial(Calling, _decoded), _anchored, _BOXES),
+    "nms, each image": (partial(_Calling, _per_image_nms), _images_of_boxes, {"batch": _BATCH, **_BOXES}),
+    "Box2BoxTransform": (partial(_Calling, _decoded), _anchored, _BOXES),
     "generalized_box_iou": (_ops("generalized_box_iou"), _two_sets, _BOXES),
     "complete_box_iou_loss": (
         _ops("complete_box_iou_loss", reduction="mean"),
