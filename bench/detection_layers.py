@@ -2,7 +2,7 @@
 
     opbridge models --family bench/detection_layers.py:entries --dynamic all
 
-They are not in the package, as its own code is no code of a model. The layers are plain PyTorch: pooling of regions from
+They are not in the package, as its own code is no code of a model. They are plain PyTorch: pooling of regions from
 several levels, anchors and box codings, proposals, suppression with data-dependent counts, deformable and modulated
 convolutions, pasted masks.
 """
