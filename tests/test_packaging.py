@@ -26,7 +26,16 @@ USERS_EXTRAS = ("torch", "coverage", "ray", "models", "openvino", "mnn", "ncnn",
 
 # Imported on behalf of opbridge by torch.testing's sample database; imported by name, module by module; a program;
 # libraries of another package; what runs the folders that opbridge writes.
-INDIRECT = {"expecttest", "diffusers", "kornia", "onnxruntime-genai", "pnnx", "tensorrt-rtx-cu13-libs"}
+INDIRECT = {
+    "expecttest",
+    "diffusers",
+    "kornia",
+    "onnxruntime-genai",
+    "pnnx",
+    "speechbrain",
+    "stable-baselines3",
+    "tensorrt-rtx-cu13-libs",
+}
 
 
 def imports(tree: ast.Module) -> set[str]:

@@ -7,6 +7,7 @@ import opbridge
 from opbridge.base.size_expressions import evaluate
 from opbridge.capture import capture
 from opbridge.verification.dynamic_sizes import DynamicSizes, from_capture, from_shapes
+from opbridge.verification.uncovered_sizes import is_small
 
 
 def zeros(*shape: int) -> torch.Tensor:
@@ -145,3 +146,11 @@ def test_a_size_of_one_that_only_the_capture_excludes_is_tried() -> None:
     shapes = {"x": {0: torch.export.Dim("batch", min=2)}}
     found = opbridge.export(model, (torch.randn(4, 3),), dynamic_shapes=shapes).verification
     assert found is not None and [run.label for run in found.runs][3:] == ["batch=2", "batch=5"]
+
+
+def test_sizes_for_which_another_dimension_would_be_negative():
+    derived = DynamicSizes({0: ("s1", "3*s1 - 12")}, example={"s1": 9}, names={"s1": "frames"})
+    assert derived.exist({"s1": 4}) and not derived.exist({"s1": 3})
+    assert derived.broken_condition({"s1": 3}) == "3*frames - 12 >= 0"
+    assert derived.groups()[0][0] == {"s1": 4}
+    assert is_small({"s1": 4}, derived) and not is_small({"s1": 1}, derived)

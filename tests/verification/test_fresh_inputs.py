@@ -231,3 +231,12 @@ def test_drawing_leaves_the_global_generator_alone() -> None:
     state = torch.get_rng_state()
     fresh_inputs((normal(3, 3), torch.tensor([4, 9, 4])), {}, 0)
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_boxes_are_in_images_of_a_smaller_batch() -> None:
+    boxes = torch.tensor([[1.0, 0.0, 0.0, 4.0, 4.0], [0.0, 1.0, 1.0, 3.0, 2.0], [2.0, 0.0, 1.0, 5.0, 2.0]])
+    given = (torch.randn(4, 8, 8, 8), torch.randn(3, 2, 6, 6), boxes)
+    (*_, alone), _ = fresh_inputs(given, {}, 0, shapes={1: (1, 2, 6, 6), 2: (5, 5)})
+    assert alone[:, 0].tolist() == [0.0] * 5 and kind_of(alone) is Kind.BOXES
+    (*_, larger), _ = fresh_inputs(given, {}, 0, shapes={1: (6, 2, 6, 6)})
+    assert larger[:, 0].tolist() == boxes[:, 0].tolist()

@@ -108,18 +108,33 @@ class DynamicSizes:
     def broken_condition(self, sizes: Mapping[str, int]) -> str | None:
         """A condition that does not hold at given sizes, with the names of symbols for messages; None if there is none.
 
-        Conditions that cannot be evaluated are skipped.
+        Dimensions may not be negative. Conditions that cannot be evaluated are skipped.
         """
+        negative = self._negative(sizes)
+        if negative is not None:
+            return f"{self._named(negative)} >= 0"
         for symbol in self.without_one:
             if sizes.get(symbol) == 1:
                 return f"{self.names.get(symbol, symbol)} >= 2"
         for condition in self.conditions:
             try:
                 if not holds(condition, sizes):
-                    return re.sub(r"\b[a-z]+\d+\b", lambda found: self.names.get(found[0], found[0]), condition)
+                    return self._named(condition)
             except (ValueError, TypeError):
                 continue
         return None
+
+    def exist(self, sizes: Mapping[str, int]) -> bool:
+        """Whether there are inputs of given sizes: a dimension of `3*n - 12` leaves out the smallest ones."""
+        return self._negative(sizes) is None
+
+    def _negative(self, sizes: Mapping[str, int]) -> str | None:
+        """A dimension that would be negative at given sizes."""
+        found = (str(dim) for dims in self.dims.values() for dim in dims if _size(dim, sizes) < 0)
+        return next(found, None)
+
+    def _named(self, expression: str) -> str:
+        return re.sub(r"\b[a-z]+\d+\b", lambda found: self.names.get(found[0], found[0]), expression)
 
     def _allows(self, symbol: str, size: int) -> bool:
         """Whether a symbol may have a size while the others keep theirs."""

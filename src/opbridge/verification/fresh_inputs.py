@@ -15,7 +15,8 @@ to the example's tensor, by the first of these rules that applies:
 4. *two-valued* tensors, or floats with infinities or NaNs (masks). Each row, along the last dimension, is shuffled, so
    that it has the same number of each value.
 5. *boxes*: floats of shape (N, 4) or (N, 5) whose last columns are corners x1 < x2, y1 < y2, as for detection
-   operators. The corners move inwards; the first of five columns (the index of the image) is not changed.
+   operators. The corners move inwards; the first of five columns (the index of the image) is not changed
+   unless the batch is smaller.
 6. *whole* numbers. Integers from the example's minimum to its maximum; distinct if the example's are distinct.
 7. *ordered* floats (bin edges, time steps). As rule 8, then sorted along the last dimension in the example's direction.
 8. Other floats: the empirical distribution of the example, from its minimum to its maximum. Complex tensors: the real
@@ -40,6 +41,8 @@ _MAX_ORDER_STATISTICS = 4096
 _LARGEST_DISTINCT_RANGE = 1 << 22
 _SHORTEST_SEQUENCE = 3
 _SHORTEST_ORDERED_ROW = 4
+_BOX_OF_IMAGE = 5
+"""The columns of boxes that have the index of their image before the corners."""
 
 
 class Kind(enum.Enum):
@@ -151,7 +154,12 @@ def kind_of(example: torch.Tensor) -> Kind | Domain:
 
 
 def _within_sizes(example: torch.Tensor, leaves: Sequence[Any], shapes: Mapping[int, tuple[int, ...]]) -> torch.Tensor:
-    """Offsets or lengths, scaled as the dimension is that they are places in: the smallest that holds them all."""
+    """Offsets or lengths, scaled as the dimension is that they are places in: the smallest that holds them all.
+
+    The images of boxes are among those that there are.
+    """
+    if example.dim() == 2 and example.shape[1] == _BOX_OF_IMAGE and kind_of(example) is Kind.BOXES:
+        return _of_images(example, leaves, shapes)
     if example.dim() != 1 or example.is_floating_point() or example.numel() < 2 or example.dtype == torch.bool:
         return example
     if not isinstance(kind_of(example), Domain) or (greatest := int(example.max())) < 1:
@@ -169,6 +177,19 @@ def _within_sizes(example: torch.Tensor, leaves: Sequence[Any], shapes: Mapping[
         return example
     scaled = example * now // before
     return scaled.clamp(min=1) if int(example.min()) > 0 else scaled
+
+
+def _of_images(boxes: torch.Tensor, leaves: Sequence[Any], shapes: Mapping[int, tuple[int, ...]]) -> torch.Tensor:
+    """Boxes with the index of an image in their first column, which is below the smallest batch that holds them all."""
+    counts = [
+        (leaf.shape[0], shapes.get(position, leaf.shape)[0])
+        for position, leaf in enumerate(leaves)
+        if isinstance(leaf, torch.Tensor) and leaf is not boxes and leaf.dim() > 2 and leaf.shape[0] > boxes[:, 0].max()
+    ]
+    before, now = min(counts, default=(0, 0))
+    if now >= before:
+        return boxes
+    return torch.cat([boxes[:, :1].clamp(max=max(now - 1, 0)), boxes[:, 1:]], 1)
 
 
 def _draw(example: torch.Tensor, generator: torch.Generator, shape: tuple[int, ...]) -> torch.Tensor:
@@ -264,10 +285,10 @@ def _unpadded(example: torch.Tensor) -> int:
 
 
 def _is_boxes(values: torch.Tensor) -> bool:
-    if values.dim() != 2 or values.shape[1] not in (4, 5):
+    if values.dim() != 2 or values.shape[1] not in (4, _BOX_OF_IMAGE):
         return False
     left, top, right, bottom = values[:, -4:].unbind(1)
-    if values.shape[1] == 5 and not bool((values[:, 0] == values[:, 0].round()).all()):
+    if values.shape[1] == _BOX_OF_IMAGE and not bool((values[:, 0] == values[:, 0].round()).all()):
         return False
     return bool(((left < right) & (top < bottom)).all())
 

@@ -85,8 +85,8 @@ def uncovered_sizes(capture: Capture, sizes: DynamicSizes) -> Iterator[Uncovered
 
 
 def is_small(chosen: dict[str, int], sizes: DynamicSizes) -> bool:
-    """Whether inputs of these sizes have few enough elements for a run."""
-    return sizes.elements(chosen) <= max(_ELEMENTS, _TIMES * sizes.elements(sizes.example))
+    """Whether there are inputs of these sizes, with few enough elements for a run."""
+    return sizes.exist(chosen) and sizes.elements(chosen) <= max(_ELEMENTS, _TIMES * sizes.elements(sizes.example))
 
 
 def _symbols(capture: Capture) -> Iterator[tuple[str, str]]:

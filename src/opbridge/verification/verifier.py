@@ -272,7 +272,7 @@ class Verifier:
             for position, chosen in enumerate(group):
                 seed = self._options.seed + _SIZES_SEED + 10 * number + position
                 condition = sizes.broken_condition(chosen)
-                if condition is not None and 1 not in chosen.values():
+                if condition is not None and (1 not in chosen.values() or not sizes.exist(chosen)):
                     self._runs.append(Run("sizes", sizes.label(chosen), left_out=_outside(condition)))
                     continue
                 if number == 2 and not is_small(chosen, sizes):

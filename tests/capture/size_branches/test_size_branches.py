@@ -113,3 +113,26 @@ def test_no_further_capture_is_made_without_such_decisions(monkeypatch):
 
     monkeypatch.setattr(all_sizes, "capture_branches", lambda *args: pytest.fail("captured again"))
     opbridge.check(nn.Linear(4, 4), (_given((3,)),), dynamic_shapes={"input": {0: "batch"}})
+
+
+class _SamplesOfFrames(nn.Module):
+    """Three samples for each frame but the four at the ends."""
+
+    def forward(self, samples, frames):
+        spread = frames.repeat_interleave(3, 1)[:, 6:-6]
+        found = samples.narrow(1, 0, spread.shape[1]) + spread
+        return found * 2 if frames.shape[1] > 20 else found
+
+
+@pytest.mark.slow
+def test_a_dimension_that_follows_from_another_is_never_negative():
+    def given(frames):
+        return torch.randn(2, 3 * frames - 12), torch.randn(2, frames)
+
+    shapes = ({0: "batch", 1: "3*frames - 12"}, {0: "batch", 1: "frames"})
+    program = opbridge.export(_SamplesOfFrames(), given(9), dynamic_shapes=shapes)
+    session = program.session()
+    for frames in (30, 5):
+        samples, others = given(frames)
+        (got,) = session.run(None, {"samples": samples.numpy(), "frames": others.numpy()})
+        torch.testing.assert_close(torch.from_numpy(got), _SamplesOfFrames()(samples, others))

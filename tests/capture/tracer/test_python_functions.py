@@ -98,6 +98,21 @@ def test_values_of_tensors(name: str) -> None:
     assert_matches(function, *example, others=others)
 
 
+def _fractions_of_a_size(x: torch.Tensor) -> torch.Tensor:
+    return x[..., : torch.ceil(torch.as_tensor(3 * x.shape[1] / 4)).long()] * 1
+
+
+def _numbers_of_sizes(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    third = torch.as_tensor(x.shape[0] / 3, dtype=torch.float64)
+    return x / torch.asarray(x.shape[1], dtype=torch.float32) + third, torch.asarray(x.shape[0], copy=True)
+
+
+@pytest.mark.parametrize("function", [_fractions_of_a_size, _numbers_of_sizes])
+def test_a_tensor_is_made_of_a_size(function: Callable[..., Any]) -> None:
+    shapes = ({0: "rows", 1: "columns"},)
+    assert_matches(function, torch.randn(2, 12), others=[(torch.randn(4, 5),)], dynamic_shapes=shapes)
+
+
 class CFGLowering(torch.nn.Module):
     """Images of several sizes, which are elements of a tensor of a dynamic size."""
 

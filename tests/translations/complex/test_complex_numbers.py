@@ -290,3 +290,17 @@ def test_weights() -> None:
             return (x.to(self.weight.dtype) @ self.weight + self.shift).abs()
 
     assert_matches(Layer(), torch.randn(3, 4), rtol=1e-4, atol=1e-5)
+
+
+def test_equations() -> None:
+    def well_conditioned(*sizes: int) -> torch.Tensor:
+        return pairs(*sizes) + 4 * torch.eye(sizes[-1])
+
+    table = {
+        "solve": lambda a, b: torch.linalg.solve(a, b),
+        "solve, from the right": lambda a, b: torch.linalg.solve(a, b.mT, left=False),
+        "vectors": lambda a, b: torch.linalg.solve(a, b[..., 0]),
+        "inverses": lambda a, b: (torch.linalg.inv(a), torch.inverse(a[0]), a.inverse() @ b),
+        "one matrix for a batch": lambda a, b: torch.linalg.solve(a[0], b),
+    }
+    assert_all_match(table, well_conditioned(2, 3, 3), pairs(2, 3, 4), rtol=1e-4, atol=1e-5)

@@ -124,3 +124,24 @@ def test_batch_norm_is_left_for_the_runtime_to_merge():
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)).eval()
     program = assert_matches(model, _random(1, 3, 6, 6), **_tolerance(torch.float32))
     assert [node.op_type for node in program.model.graph] == ["Conv", "BatchNormalization"]
+
+
+def _one_filter_each(x):
+    """The same filter for each of as many channels as the input has."""
+    return torch.nn.functional.conv1d(x, torch.arange(-2.0, 3.0).repeat(x.shape[1], 1, 1), padding=2, groups=x.shape[1])
+
+
+def _one_transposed_filter_each(x):
+    filters = torch.arange(20.0).reshape(1, 2, 10)[..., :3].repeat(x.shape[1], 1, 1)
+    return torch.nn.functional.conv_transpose1d(x, filters, stride=2, padding=1, groups=x.shape[1])
+
+
+@pytest.mark.parametrize("function", [_one_filter_each, _one_transposed_filter_each])
+def test_as_many_groups_as_a_size(function):
+    assert_matches(
+        function,
+        _random(2, 5, 9),
+        others=[(_random(1, 3, 4),), (_random(3, 1, 12),)],
+        dynamic_shapes=({0: "batch", 1: "channels", 2: "length"},),
+        **_tolerance(torch.float32),
+    )

@@ -244,8 +244,13 @@ class _Branches:
             yield {symbol: base[symbol] if axis.low else 0 for symbol, axis in self._axes.items()}
 
     def _resized(self, sizes: dict[str, int]) -> tuple[Shapes, list[Any]] | None:
-        """The shapes and the inputs of some sizes; None where there are too many elements."""
+        """The shapes and the inputs of some sizes; None where there are too many elements.
+
+        None too where a size that follows from others would be negative, as `12 * frames - 48` is for one frame.
+        """
         shapes = other_branches.with_sizes(self._shapes, {self._axes[each].place: sizes[each] for each in self._axes})
+        if any(axis.size < 0 for axis in shapes.axes.values()):
+            return None
         if not other_branches.are_few(self._leaves, shapes, self._shapes):
             return None
         return shapes, other_branches.of_sizes(self._leaves, shapes)

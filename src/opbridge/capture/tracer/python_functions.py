@@ -34,7 +34,7 @@ class PythonFunctions(TorchFunctionMode):
     """While a model is captured:
 
     1. Indexing by sizes and by integer tensors without dimensions becomes operators.
-    2. `torch.tensor` and `torch.as_tensor` take sizes and values of tensors among its numbers.
+    2. `torch.tensor`, `torch.as_tensor` and `torch.asarray` take sizes and values of tensors as numbers.
     3. `torch._assert` of a tensor is an operator.
     4. A deep copy of a tensor is an operator.
     5. Functions that take sizes take integer tensors without dimensions among them.
@@ -105,9 +105,11 @@ class PythonFunctions(TorchFunctionMode):
         elif function in _OF_SEQUENCES and args and (numbers := _numbers(args[0], kwargs or {})) is not None:
             given = dict(zip(("dtype", "device"), args[1:], strict=False)) | (kwargs or {})
             return numbers.to(dtype=given.get("dtype"), device=given.get("device"))
-        elif function is torch.tensor or (function is torch.as_tensor and isinstance(args[0], (list, tuple))):
+        elif function in _OF_SEQUENCES and args and isinstance(args[0], (list, tuple, *_SYMBOLIC)):
             if any(isinstance(leaf, _SYMBOLIC) for leaf in pytree.tree_leaves(args[0])):
-                return torch._refs.tensor(*args, **(kwargs or {}))
+                given = dict(zip(("dtype", "device"), args[1:], strict=False)) | (kwargs or {})
+                given.pop("copy", None)  # what is made of numbers is new
+                return torch._refs.tensor(args[0], **given)
         elif function is torch._VF._pad_packed_sequence:
             return _padded(*args)
         elif function in _OF_DEVICES:

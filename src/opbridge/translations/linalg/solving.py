@@ -43,7 +43,7 @@ def linalg_solve_ex(A, B, left: bool = True, check_errors: bool = False):
     matrix = A
     if not left:
         matrix, right = matrix_transpose(matrix, len(A.shape)), matrix_transpose(right, right_rank)
-    result = _with_dtype_of(_loops().solved(*_in_one_batch(matrix, right, len(A.shape), right_rank)), A)
+    result = _with_dtype_of(solved(matrix, right, len(A.shape), right_rank), A)
     if is_vector:
         result = op.Squeeze(result, [-1])
     elif not left:
@@ -258,6 +258,11 @@ def _solved_triangle(matrix: Any, right: Any, rank: int, upper: bool, unit: bool
 
 def _reverse(value: Any, axis: int) -> Any:
     return op.Slice(value, [-1], [np.iinfo(np.int64).min], [axis], [-1])
+
+
+def solved(matrix: Any, right: Any, rank: int, right_rank: int) -> Any:
+    """What times square matrices gives the right sides, which are matrices too; the two have these ranks."""
+    return _loops().solved(*_in_one_batch(matrix, right, rank, right_rank))
 
 
 def _in_one_batch(matrix: Any, right: Any, rank: int, right_rank: int) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.dims import all_known, dim_of, dims_of, per_dim, shape_of
+from opbridge.translations.lib.dims import Dim, all_known, dim_of, dims_of, per_dim, shape_of
 from opbridge.translations.lib.dtypes import FLOATS
 from opbridge.translations.lib.reshaping import reshape, with_batch
 from opbridge.translations.lib.windows import pad, sliding_windows
@@ -103,7 +103,7 @@ _Ints = list[int]
 
 
 def _conv(
-    x: Any, weight: Any, bias: Any, stride: _Ints, before: _Ints, after: _Ints, dilation: _Ints, groups: int
+    x: Any, weight: Any, bias: Any, stride: _Ints, before: _Ints, after: _Ints, dilation: _Ints, groups: Any
 ) -> Any:
     if not all_known(*stride, *dilation):
         raise TranslationError(
@@ -112,7 +112,7 @@ def _conv(
         )
     if not all_known(*before, *after):
         x, before, after = pad(x, before, after), [0] * len(before), [0] * len(after)
-    if not _has_kernel(x.dtype):
+    if not _has_kernel(x.dtype) or not all_known(groups):
         x = pad(x, before, after)
         return _conv_of_windows(x, weight, bias, stride, dilation, groups)
     return op.Conv(
@@ -137,9 +137,9 @@ def _with_shape(value: Any, shape: list[Any]) -> Any:
     return value
 
 
-def _conv_of_windows(x: Any, weight: Any, bias: Any, stride: _Ints, dilation: _Ints, groups: int) -> Any:
-    """For float64 and integers: every window times every filter, one Einsum."""
-    rank = len(stride)
+def _conv_of_windows(x: Any, weight: Any, bias: Any, stride: _Ints, dilation: _Ints, groups: Any) -> Any:
+    """For float64, integers, and a number of groups that is a size: every window times every filter, one Einsum."""
+    rank, groups = len(stride), Dim(groups)
     laid_out, counts = sliding_windows(x, list(weight.shape[2:]), stride, [0] * rank, dilation)
     outputs, inputs = dim_of(weight, 0), dim_of(weight, 1)
     elements = prod(weight.shape[2:])
@@ -155,9 +155,9 @@ def _biased(result: Any, bias: Any, rank: int) -> Any:
 
 
 def _conv_transpose(
-    x: Any, weight: Any, bias: Any, stride: _Ints, padding: _Ints, extra: _Ints, groups: int, dilation: _Ints
+    x: Any, weight: Any, bias: Any, stride: _Ints, padding: _Ints, extra: _Ints, groups: Any, dilation: _Ints
 ) -> Any:
-    if not _has_kernel(x.dtype):
+    if not _has_kernel(x.dtype) or not all_known(groups):
         return _conv_transpose_of_windows(x, weight, bias, stride, padding, extra, groups, dilation)
     rank = len(stride)
     # torch's output_padding takes back padding at the end; only what goes beyond that is new.
@@ -176,7 +176,7 @@ def _conv_transpose(
 
 
 def _conv_transpose_of_windows(
-    x: Any, weight: Any, bias: Any, stride: _Ints, padding: _Ints, extra: _Ints, groups: int, dilation: _Ints
+    x: Any, weight: Any, bias: Any, stride: _Ints, padding: _Ints, extra: _Ints, groups: Any, dilation: _Ints
 ) -> Any:
     """A convolution, with stride 1 and filters turned around, of the input with zeros between its elements."""
     rank = len(stride)
@@ -191,6 +191,7 @@ def _conv_transpose_of_windows(
     before = [r - p for r, p in zip(reach, padding, strict=True)]
     after = [head + e - (s - 1) for head, e, s in zip(before, extra, stride, strict=True)]
     framed = pad(spread, before, after)
+    groups = Dim(groups)
     outputs, inputs = dim_of(weight, 1), dim_of(weight, 0) // groups
     kernel = list(weight.shape[2:])
     flipped = op.Slice(weight, [-1] * rank, [-(2**62)] * rank, list(range(2, 2 + rank)), [-1] * rank)
