@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from opbridge.base.torch_private import torch_paddings, torch_sizes
 from opbridge.base.torch_private.torch_shape_env import Sizes
+from opbridge.capture.guards import decisions
 
 
 @pytest.fixture
@@ -45,18 +47,33 @@ def test_another_amount_stays(size):
         assert torch_paddings.as_fill(amount) is amount
 
 
-def test_an_amount_that_follows_a_question_is_continued(size):
-    assert torch_paddings.continued(4 - size % 4) is not None
-    assert values(torch_paddings.continued(4 - size % 4), size) == values(4 - size % 4, size)  # nothing was asked
+def continued(amount):
+    def is_implied(condition, by):
+        found = decisions.implied(condition, by, {})
+        return found.holds and found.is_proven
+
+    return torch_paddings.continued(amount, is_implied)
+
+
+def test_an_amount_that_follows_a_condition_is_continued(size):
+    assert continued(4 - size % 4) is not None
+    assert values(continued(4 - size % 4), size) == values(4 - size % 4, size)  # nothing was asked
     assert bool(size % 4 != 0)
-    found = values(torch_paddings.continued(4 - size % 4), size)
+    found = values(continued(4 - size % 4), size)
     assert found == [-each % 4 for each in range(1, 60)]
-    assert values(torch_paddings.continued(size % 4), size) == [each % 4 for each in range(1, 60)]
+    assert values(continued(size % 4), size) == [each % 4 for each in range(1, 60)]
 
 
 def test_an_amount_with_a_bound_is_continued(size):
-    import torch
-
     assert bool(size % 2 != 0)
-    found = torch_paddings.continued(torch.sym_max(3 - size % 2, 0) // 2)
+    found = continued(torch.sym_max(3 - size % 2, 0) // 2)
     assert values(found, size) == [each % 2 for each in range(1, 60)]
+
+
+@pytest.mark.parametrize(
+    "condition", [lambda n: n % 8 != 0, lambda n: n % 4 <= 3, lambda n: n % 3 != 0, lambda n: n % 4 != 2]
+)
+def test_an_amount_that_a_multiple_may_have_is_not_continued(size, condition):
+    assert bool(condition(size))
+    amount = 4 - size % 4
+    assert continued(amount) is amount

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from typing import Any
 
@@ -23,7 +22,6 @@ from opbridge.capture.retries import capture_with_retries, is_by_loop
 from opbridge.capture.session import CaptureSession
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.capture.size_branches import SizePath, SizePaths, asked_zeros, capture_branches, padding_continued
-from opbridge.capture.size_branches.continued_padding import ContinuedPadding
 from opbridge.capture.size_constraints import contradictions
 from opbridge.capture.tracer.writes import written_by
 from opbridge.graph.captured_graph import CapturedGraph
@@ -123,15 +121,11 @@ class _SizeSearch:
 
     def _of_sizes(self, shapes: Shapes) -> CapturedGraph | None:
         """The graph for some sizes, without in-place operators; None where there is none."""
-        if self._is_padded:
-            with ContinuedPadding():
-                continued = self._captured_for(shapes)
-            padded = continued and _graph_with_continued_padding(
-                self._session, self._assumptions, continued, shapes, is_continued=True
-            )
-            if padded is not None:
-                return padded
-        return self._captured_for(shapes)
+        found = self._captured_for(shapes)
+        if found is None or not self._is_padded:
+            return found
+        padded = _graph_with_continued_padding(self._session, self._assumptions, found, shapes, is_by_size=True)
+        return padded or found
 
     def _captured_for(self, shapes: Shapes) -> CapturedGraph | None:
         found = _for_other_sizes(self._session, self._assumptions, shapes, unrolls=self._unrolls)
@@ -168,7 +162,7 @@ def _graph_with_continued_padding(
     graph: CapturedGraph,
     shapes: Shapes,
     *,
-    is_continued: bool = False,
+    is_by_size: bool = False,
 ) -> CapturedGraph | None:
     """The graph of both answers to conditions on remainders, for the sizes of a capture; None where there is none.
 
@@ -177,19 +171,18 @@ def _graph_with_continued_padding(
         assumptions: What its execution on the example assumed.
         graph: The capture.
         shapes: The dynamic shapes with its sizes.
-        is_continued: Whether it was made within `ContinuedPadding`.
+        is_by_size: Whether it was captured as other sizes are.
     """
     leaves, structure = pytree.tree_flatten((session.call.args, session.call.kwargs))
 
-    def capture(shapes: Shapes, context: contextlib.AbstractContextManager[Any]) -> CapturedGraph | None:
-        with context:
-            found = _for_other_sizes(session, assumptions, shapes, unrolls=True)
+    def capture(shapes: Shapes) -> CapturedGraph | None:
+        found = _for_other_sizes(session, assumptions, shapes, unrolls=True)
         return None if found is None else found.graph
 
     def agrees(other: CapturedGraph | None, values: list[Any]) -> bool | None:
         return comparing_captures.agrees(session, assumptions, other, values, structure)
 
-    return padding_continued(graph, leaves, shapes, capture, agrees, session.limits, is_continued=is_continued)
+    return padding_continued(graph, leaves, shapes, capture, agrees, session.limits, is_by_size=is_by_size)
 
 
 def _paths_of(session: CaptureSession, assumptions: Assumptions) -> SizePaths:

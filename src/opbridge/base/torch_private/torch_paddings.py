@@ -5,11 +5,14 @@ Checked on torch 2.13.0, 2.14.1 and 2.15.0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-__all__ = ["as_fill", "asked_remainders", "continued"]
+from opbridge.base.torch_private.torch_shape_env import asked_now
+
+__all__ = ["as_fill", "continued"]
 
 
 def as_fill(amount: torch.SymInt) -> torch.SymInt:
@@ -23,23 +26,23 @@ def as_fill(amount: torch.SymInt) -> torch.SymInt:
     return amount if form is None else node.shape_env.create_symintnode(form, hint=None)
 
 
-def asked_remainders(env: Any) -> set[Any]:
-    """The remainders of sizes that the conditions of a capture so far are about, as expressions."""
-    from torch.utils._sympy.functions import Mod, PythonMod
-
-    return {each for guard in env.guards for each in guard.expr.atoms(Mod, PythonMod)}
-
-
-def continued(amount: torch.SymInt) -> torch.SymInt:
-    """An amount for a size that is no multiple, continued to multiples, where there is a question about that.
+def continued(amount: torch.SymInt, is_implied: Callable[[str, list[str]], bool]) -> torch.SymInt:
+    """An amount for a size that is no multiple, continued to multiples, where the guards so far say that it is none.
 
     After `if a % b != 0`, the remainder is `a - b * ((a + b - 1) // b) + b`, which is `b` for a multiple: nothing is
     left of `b - a % b` there. An amount that is 0 for a multiple as it is, such as `a % b`, stays.
+
+    Args:
+        amount: The amount.
+        is_implied: Whether a condition holds wherever others do.
     """
     expression, env = amount.node.expr, amount.node.shape_env
     new = expression
-    for remainder in sorted(_remainders(expression) & asked_remainders(env), key=str):
-        if not expression.xreplace({remainder: _zero()}).is_zero:
+    for remainder in sorted(_remainders(expression), key=str):
+        if expression.xreplace({remainder: _zero()}).is_zero:
+            continue
+        guards = [asked_now(each.expr)[0] for each in env.guards if each.expr.has(remainder)]
+        if guards and is_implied(f"{asked_now(remainder)[0]} != 0", guards):
             size, divisor = remainder.args
             new = _without_bound(env, new, remainder)
             new = new.xreplace({remainder: size - divisor * _multiples(size, divisor) + divisor})

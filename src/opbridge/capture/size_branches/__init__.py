@@ -17,8 +17,8 @@ Where a model has many conditions, or compares one size with another, its paths 
 A condition one branch of which does what changes nothing on the other, as padding to a multiple does, needs no branch:
 
 6. `continued_padding`: one capture that is valid for both answers, if those for other sizes are the same.
-7. `asked_conditions`: the conditions of these captures, with their answers for many sizes. `same_in_region`: whether
-   two captures are the same for the sizes of one.
+7. `asked_conditions`: the conditions of these captures, with their answers for many sizes.
+   `simplify_branches`: whether one of two captures is the other one for the sizes of that, and there is no branch.
 """
 
 from __future__ import annotations

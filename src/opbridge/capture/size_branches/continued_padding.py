@@ -1,11 +1,11 @@
 """Conditions on sizes one branch of which does what is nothing on the other one, in one graph without a decision.
 
-`if n % 4 != 0: x = pad(x, (0, 4 - n % 4))` pads by nothing where `n` is a multiple of 4, if the amount is continued
-to that; after it, the size is a multiple of 4 for all `n`. A slice of what was padded takes everything there.
+`if n % 4 != 0: x = pad(x, (0, 4 - n % 4))` pads by nothing where `n` is a multiple of 4, as the tracer continues the
+amount to that (`torch_paddings.continued`); after it, the size is a multiple of 4 for all `n`. A slice of what was
+padded takes everything there.
 
-1. The model is captured for sizes that are multiples of nothing that it asks about: all is padded. The amounts are
-   continued to the other sizes.
-2. It is captured for other sizes as it is, until each answer of each condition was given. Each of these captures has
+1. The model is captured for sizes that are multiples of nothing that it asks about: all is padded.
+2. It is captured for other sizes, until each answer of each condition was given. Each of these captures has
    to be the same as the first one for the sizes that it is for, when what does nothing there is left out.
 3. The first capture has to give what the model gives for sizes that give the answers together which these do not.
 
@@ -14,7 +14,6 @@ Where that is so, the first capture is the model for all these sizes, and its co
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import inspect
@@ -26,19 +25,17 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from opbridge.base.torch_private import torch_paddings
 from opbridge.capture import other_branches
 from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.guards.conditions import hold, negated
 from opbridge.capture.guards.expressions import holds_at, remainders, symbols_in, value_at
 from opbridge.capture.guards.trial_sizes import Sizes, TrialSizes
 from opbridge.capture.limits import CaptureLimits
-from opbridge.capture.same_graph import is_same_graph
 from opbridge.capture.size_branches.asked_conditions import AskedConditions
-from opbridge.capture.size_branches.same_in_region import RegionNumbering
+from opbridge.capture.size_branches.simplify_branches import is_same_where
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
-__all__ = ["ContinuedPadding", "padding_continued"]
+__all__ = ["padding_continued"]
 
 _MOST_CAPTURES = 10
 _MOST_AGAIN = 3
@@ -49,22 +46,8 @@ _MIXED = 600
 
 _MOST_TIMES = 8
 
-Capturing = Callable[[Shapes, contextlib.AbstractContextManager[Any]], CapturedGraph | None]
+Capturing = Callable[[Shapes], CapturedGraph | None]
 Agreeing = Callable[[CapturedGraph | None, list[Any]], bool | None]
-
-
-class ContinuedPadding(TorchFunctionMode):
-    """Within this context, an amount of padding that follows a condition on a remainder is continued to all sizes."""
-
-    def __torch_function__(self, function: Callable[..., Any], kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if function is not torch.nn.functional.pad:
-            return function(*args, **(kwargs or {}))
-        given = inspect.signature(function).bind(*args, **(kwargs or {}))
-        given.arguments["pad"] = [
-            torch_paddings.continued(each) if isinstance(each, torch.SymInt) else each
-            for each in given.arguments["pad"]
-        ]
-        return function(*given.args, **given.kwargs)
 
 
 class _CountedPadding(TorchFunctionMode):
@@ -116,7 +99,7 @@ def padding_continued(
     agrees: Agreeing,
     limits: CaptureLimits,
     *,
-    is_continued: bool = False,
+    is_by_size: bool = False,
 ) -> CapturedGraph | None:
     """One graph for the sizes of both branches of conditions on remainders; None where there is none.
 
@@ -124,14 +107,13 @@ def padding_continued(
         found: A capture of the example.
         leaves: The leaves of `(args, kwargs)`.
         shapes: The dynamic shapes of the example.
-        capture: Captures the model for the sizes of other shapes, within a context, without in-place operators; None
-            where that fails.
+        capture: Captures the model for the sizes of other shapes, without in-place operators; None where that fails.
         agrees: Whether a capture gives what the model gives on leaves; None where the model raises an error. Without a
             capture, whether the model runs.
         limits: How many captures there may be.
-        is_continued: Whether the capture was made within `ContinuedPadding`.
+        is_by_size: Whether that is how the capture of the example was made.
     """
-    continuation = _PaddingContinuation(found, leaves, shapes, capture, agrees, limits, is_continued)
+    continuation = _PaddingContinuation(found, leaves, shapes, capture, agrees, limits, is_by_size)
     return continuation.graph() if continuation.remainders else None
 
 
@@ -144,7 +126,7 @@ class _PaddingContinuation:
         capture: Capturing,
         agrees: Agreeing,
         limits: CaptureLimits,
-        is_continued: bool,
+        is_by_size: bool,
     ) -> None:
         self._leaves, self._shapes, self._capture, self._agrees = leaves, shapes, capture, agrees
         self._limits, self._made, self._places = limits, 0, dict(found.places)
@@ -153,8 +135,7 @@ class _PaddingContinuation:
         self._example = example
         self._ranges = {symbol: (axis.low or 0, axis.high) for symbol, axis in self._axes.items()}
         self._trial = TrialSizes(example, self._ranges)
-        self._continued = found if is_continued else None
-        self._found = found
+        self._found, self._is_by_size = found, is_by_size
         self.remainders = _remainders(self._own(found))
         self._runs: dict[tuple[int, ...], bool] = {}
 
@@ -214,7 +195,7 @@ class _PaddingContinuation:
             if sizes is None or not wanted:
                 return made
             is_example = sizes == self._example
-            graph = self._continued if is_example and self._continued else self._captured(sizes, ContinuedPadding())
+            graph = self._found if is_example and self._is_by_size else self._captured(sizes)
             if graph is None:
                 return made
             beside = [each for each in self._kept(graph) if not holds_at(each.expression, self._example)]
@@ -253,13 +234,13 @@ class _PaddingContinuation:
     def _distance(self, sizes: Sizes) -> int:
         return sum(abs(size - self._example[symbol]) for symbol, size in sizes.items())
 
-    def _captured(self, sizes: Sizes, context: contextlib.AbstractContextManager[Any]) -> CapturedGraph | None:
+    def _captured(self, sizes: Sizes) -> CapturedGraph | None:
         if self._made >= _MOST_CAPTURES or self._limits.why_reached(self._made):
             return None
         resized = self._resized(sizes)
         if resized is None:
             return None
-        graph = self._capture(resized[0], context)
+        graph = self._capture(resized[0])
         self._made += 1
         self._limits.count()
         if graph is None or dict(graph.places) != self._places:
@@ -271,7 +252,7 @@ class _PaddingContinuation:
 
     def _same(self, graph: CapturedGraph, sizes: Sizes) -> list[Sizes] | None:
         """Captures the model for sizes; if it is the same for all sizes of that branch, some of these, else None."""
-        other = self._captured(sizes, contextlib.nullcontext())
+        other = self._captured(sizes)
         if other is None or len(self._known(other)) < len(other.conditions):
             return None
         own, trial = self._own(other), TrialSizes(sizes, self._ranges, other.conditions)
@@ -281,7 +262,8 @@ class _PaddingContinuation:
             return None  # the model does something else for large sizes of this branch
         conditions = (*beside, *other.conditions)
         region = [*trial.alike(functools.partial(hold, conditions)), *(each for each in far if hold(conditions, each))]
-        if not is_same_graph(graph, other, RegionNumbering(region)) or not self._agree(graph, sizes):
+        is_same = is_same_where(graph, other, conditions, self._ranges, region, is_proven=False)
+        if not is_same or not self._agree(graph, sizes):
             return None
         self._asked.note(own, sizes)
         return region

@@ -13,6 +13,8 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_paddings, torch_sizes
+from opbridge.capture.guards.decisions import implied
+from opbridge.capture.guards.expressions import symbols_in
 from opbridge.capture.tracer.arranging import ARRANGED, arranged
 from opbridge.capture.tracer.contiguous_copies import ContiguousCopies
 from opbridge.capture.tracer.loop_filled_lists import gathered, gathered_numbers
@@ -46,7 +48,7 @@ class PythonFunctions(TorchFunctionMode):
     11. Complex numbers of a tensor may be printed, and not computed with: torch has no symbolic ones.
     12. `contiguous`, and `reshape` and `to` where they may be a copy, ask nothing about sizes.
     13. Images are interpolated by factors that only a run tells.
-    14. What is padded to a multiple has a size that is one by its form.
+    14. What is padded to a multiple has a size that is one by its form, also after a condition on the remainder.
     15. Pools take windows of symbolic sizes.
     16. A tensor in pinned memory is a copy, which is not pinned; no stream records a tensor.
     17. An inverse short-time Fourier transform takes a symbolic length.
@@ -367,10 +369,23 @@ def _is_basic(item: Any) -> bool:
 def _pad(x: torch.Tensor, pad: Any, *settings: Any, **more: Any) -> torch.Tensor | None:
     """What padding gives, with the same amounts in a form that torch can compute with; None where that changes none."""
     numbers = map(number, pad)
-    amounts = [torch_paddings.as_fill(each) if isinstance(each, torch.SymInt) else each for each in numbers]
+    amounts = [_amount(each) if isinstance(each, torch.SymInt) else each for each in numbers]
     if all(one is other for one, other in zip(amounts, pad, strict=True)):
         return None
     return torch.nn.functional.pad(x, amounts, *settings, **more)
+
+
+def _amount(amount: torch.SymInt) -> torch.SymInt:
+    return torch_paddings.continued(torch_paddings.as_fill(amount), _is_implied)
+
+
+def _is_implied(condition: str, by: list[str]) -> bool:
+    """Whether it is proven that a condition holds for all sizes, 0 included, for which others do."""
+    ranges: dict[str, tuple[int, int | None]] = {
+        symbol: (0, None) for each in (condition, *by) for symbol in symbols_in(each)
+    }
+    found = implied(condition, by, ranges)
+    return found.holds and found.is_proven
 
 
 def _one_hot(x: torch.Tensor, num_classes: Any = -1) -> Any:
