@@ -42,6 +42,7 @@ from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
 from opbridge.verification.side_inputs import Inputs, side_inputs
 from opbridge.verification.sides import Sides
+from opbridge.verification.unchecked_operators import checked
 from opbridge.verification.uncovered_sizes import is_small, uncovered_sizes
 from opbridge.verification.unproven import constants, gives_numbers, uncompared, without_numbers
 
@@ -136,11 +137,12 @@ class Verifier:
         if self._options.inputs is not None:
             self._run_given()
         if self._options.inputs is None or recorded is not None:
-            kept = self._run_fresh(recorded.calls if recorded is not None else ())
-            self._run_other_sizes()
-            self._run_ends()
-            self._run_sides()
-            self._run_values()
+            with checked(self._capture or self._deciding):
+                kept = self._run_fresh(recorded.calls if recorded is not None else ())
+                self._run_other_sizes()
+                self._run_ends()
+                self._run_sides()
+                self._run_values()
         if self._options.inputs is None:  # recorded calls ask for sizes such as theirs, and not for all
             self._run_uncovered_sizes()
         self._runs = self._random.left_out_of_all(self._runs)

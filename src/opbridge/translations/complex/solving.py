@@ -36,7 +36,8 @@ def linalg_inv(A):
     real, imaginary = parts(A)
     count = dim_of(A, -2)
     one = op.Expand(op.CastLike(diagonal_mask(count, count), real), op.Shape(real))
-    return _solved((real, imaginary), (one, op.Mul(imaginary, 0.0)), rank(A), rank(A), False)
+    nothing = op.Expand(op.CastLike(0.0, real), op.Shape(real))
+    return _solved((real, imaginary), (one, nothing), rank(A), rank(A), False)
 
 
 def _solved(matrix: Any, right: Any, rows: int, columns: int, is_vector: bool) -> Any:
