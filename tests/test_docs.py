@@ -16,6 +16,7 @@ from helpers.scripts import run_script
 
 import opbridge
 from opbridge import errors
+from opbridge.kernels.builtin import load_builtin
 
 RUN = [
     DOCS / f"{name}.md"
@@ -53,6 +54,7 @@ site = load(DOCS / "pages_of_the_root.py")
     ],
 )
 def test_block_runs(page, line, tmp_path):
+    load_builtin()  # compiled here, if they are not yet: a script has five minutes
     done = run_script(docs_blocks.__file__, page, line, folder=tmp_path)
     assert done.returncode == 0, done.stderr
 
