@@ -42,8 +42,8 @@ demo: $(READY)
 	$(BIN)/opbridge export $(SPEC) -o $(MODEL)
 	$(BIN)/opbridge verify $(MODEL) $(SPEC)
 
-# Half of the tests marked slow, which --seed chooses: those of PYTEST_ARGS="--seed 1" are the other half. All of them, and
-# those marked thorough: PYTEST_ARGS=--thorough.
+# Half of the tests marked slow, which --seed chooses; PYTEST_ARGS=--other-half are the rest. All of them, and those marked
+# thorough: PYTEST_ARGS=--thorough.
 test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 

@@ -64,6 +64,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "and all tests marked slow where no file and no -k is given: without it half of them, which --seed chooses",
     )
     parser.addoption(
+        "--other-half",
+        action="store_true",
+        help="where half of the tests marked slow run: the half that --seed does not choose",
+    )
+    parser.addoption(
         "--seed",
         default="0",
         help="what tests draw at random is drawn from it and from the test's name: a number, or 'random' for any",
@@ -161,9 +166,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if item.get_closest_marker("thorough") and not item.get_closest_marker("quick"):
                 item.add_marker(pytest.mark.skip(reason="marked thorough: --thorough runs it too, as .ci/run does"))
         if config.option.whole_suite and not config.getoption("quick"):
-            other = "an odd" if int(config.option.seed) % 2 == 0 else "an even"
-            reason = f"the half of the slow tests that {other} --seed chooses: --thorough runs both, as .ci/run does"
-            for item in _other_half_of_slow(items, int(config.option.seed)):
+            half = int(config.option.seed) + config.getoption("other_half")
+            reason = "half of the slow tests: --other-half runs it instead, --thorough runs all, as .ci/run does"
+            for item in _left_out_of_slow(items, half % 2):
                 item.add_marker(pytest.mark.skip(reason=reason))
     if not (config.getoption("quick") or config.getoption("touching_torch")):
         return
@@ -190,10 +195,10 @@ def _test_of(item: pytest.Item) -> object:
     return item.path, getattr(item, "originalname", item.name), item.parent
 
 
-def _other_half_of_slow(items: list[pytest.Item], seed: int) -> Iterator[pytest.Item]:
+def _left_out_of_slow(items: list[pytest.Item], half: int) -> Iterator[pytest.Item]:
     """Every second row of each test marked slow, and every second one of such tests without rows.
 
-    Those of an even seed and those of an odd one are all of them, without what is marked quick or thorough.
+    The two halves are all of them, without what is marked quick or thorough.
     """
     rows: Counter[object] = Counter()
     for item in items:
@@ -202,7 +207,7 @@ def _other_half_of_slow(items: list[pytest.Item], seed: int) -> Iterator[pytest.
         test = _test_of(item)
         row = zlib.crc32(item.nodeid.partition("[")[0].encode()) + rows[test]
         rows[test] += 1
-        if row % 2 != seed % 2:
+        if row % 2 != half:
             yield item
 
 
