@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -15,15 +14,13 @@ from opbridge.capture import other_branches
 from opbridge.capture.control_flow.branch_oracle import BranchOracle
 from opbridge.capture.control_flow.lowering import CFGLowering
 from opbridge.capture.dynamic_shapes import Axis, Shapes
-from opbridge.capture.guards.conditions import Conditions, hold, is_trivial, of_one_region
+from opbridge.capture.guards.conditions import Conditions, is_trivial, of_one_region
 from opbridge.capture.guards.expressions import value_at
-from opbridge.capture.guards.trial_sizes import TrialSizes
 from opbridge.capture.guards.witnesses import fixed_by, witnesses
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.same_graph import is_same_graph
 from opbridge.capture.size_branches.joining import SizedCapture, joined
 from opbridge.capture.size_branches.joining_paths import PathJoining, PathRuns, SizePath
-from opbridge.capture.size_branches.simplify_branches import is_same_where
 from opbridge.capture.size_branches.size_numbers import NotJoined
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
@@ -293,36 +290,12 @@ class _Branches:
         if not new.covers(sizes) or not self._agrees(graph, leaves):
             return None
         for known in self._found:
-            valid = self._valid_for_both(known, new, leaves)
-            if valid is not None:
-                known.graph = valid
+            if is_same_graph(known.graph, graph):
                 known.regions.append(region)
                 break
         else:
             self._found.append(new)
         return region
-
-    def _valid_for_both(self, known: SizedCapture, new: SizedCapture, leaves: list[Any]) -> CapturedGraph | None:
-        """The graph of one of two captures that is the model for the sizes of both; None where neither is.
-
-        Args:
-            known: A capture.
-            new: Another one, of one region.
-            leaves: Inputs of sizes of that region.
-        """
-        if is_same_graph(known.graph, new.graph):
-            return known.graph
-        if self._is_same_in(known.graph, new.graph, new.regions[0], new.sizes) and self._agrees(known.graph, leaves):
-            return known.graph
-        if len(known.regions) == 1 and self._is_same_in(new.graph, known.graph, known.regions[0], known.sizes):
-            found = self._resized(known.sizes)
-            return new.graph if found is not None and self._agrees(new.graph, found[1]) else None
-        return None
-
-    def _is_same_in(self, one: CapturedGraph, other: CapturedGraph, region: Conditions, sizes: dict[str, int]) -> bool:
-        """Whether one capture is proven to compute in a region what another one does."""
-        points = TrialSizes(sizes, self._ranges, region).alike(functools.partial(hold, region))
-        return is_same_where(one, other, region, self._ranges, points)
 
     def joined(self) -> CapturedGraph | None:
         """The graph of all captures; None where they do not become one."""
