@@ -1,8 +1,8 @@
 """Conditions on sizes one branch of which does what is nothing on the other one, in one graph without a decision.
 
 `if n % 4 != 0: x = pad(x, (0, 4 - n % 4))` pads by nothing where `n` is a multiple of 4, as the tracer continues the
-amount to that (`torch_paddings.continued`); after it, the size is a multiple of 4 for all `n`. A slice of what was
-padded takes everything there.
+amount to that (`opbridge.base.torch_private.torch_paddings.continued`); after it, the size is a multiple of 4 for all
+`n`. A slice of what was padded takes everything there.
 
 1. The model is captured for sizes that are multiples of nothing that it asks about: all is padded.
 2. It is captured for other sizes, until each answer of each condition was given. Each of these captures has
