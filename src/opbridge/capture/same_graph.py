@@ -23,7 +23,7 @@ def is_same_graph(one: CapturedGraph, other: CapturedGraph, numbering: ValueNumb
         one: A capture.
         other: Another one, of the same module.
         numbering: What counts as the same value: by default, one that is computed alike. With sizes of its own, it
-            compares the captures for these sizes; see also `size_branches.simplify_branches`.
+            compares the captures for these sizes; see also `size_branches.same_where`.
     """
     numbering = numbering or ValueNumbering()
     if one.structure != other.structure or one.updated != other.updated:

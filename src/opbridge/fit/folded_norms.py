@@ -44,7 +44,7 @@ class _Folded:
 
     Attributes:
         layer: The layer.
-        bias: Its bias, or that of the Add after a MatMul; None: there is none.
+        bias: Its bias; None: there is none. The Add after a MatMul is one of the nodes.
         scale: The factor of each channel of its output, (C,) of float64.
         shift: What is added to each channel, (C,) of float64, without the layer's own bias.
         nodes: The nodes after it.
@@ -115,7 +115,7 @@ def _foldable(graph: ir.Graph) -> Iterator[_Folded]:
 
 
 def _extend(found: _Folded, channels: int) -> bool:
-    """Adds the nodes after a layer. Returns whether it is worth it."""
+    """Finds the nodes after a layer that can be in its weights. Returns whether fewer nodes are left then."""
     current = found.layer.outputs[0]
     axis = -1 if found.layer.op_type == "MatMul" else 1
     while (reader := only_reader(current)) is not None and reader.graph is found.layer.graph:

@@ -18,7 +18,7 @@ A condition one branch of which does what changes nothing on the other, as paddi
 
 6. `continued_padding`: one capture that is valid for both answers, if those for other sizes are the same.
 7. `asked_conditions`: the conditions of these captures, with their answers for many sizes.
-   `simplify_branches`: whether one of two captures is the other one for the sizes of that, and there is no branch.
+   `same_where`: whether a capture, specialised for the sizes of another one, is that one.
 """
 
 from __future__ import annotations

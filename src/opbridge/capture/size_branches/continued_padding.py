@@ -32,7 +32,7 @@ from opbridge.capture.guards.expressions import holds_at, remainders, symbols_in
 from opbridge.capture.guards.trial_sizes import Sizes, TrialSizes
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.size_branches.asked_conditions import AskedConditions
-from opbridge.capture.size_branches.simplify_branches import is_same_where
+from opbridge.capture.size_branches.same_where import is_same_where
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
 __all__ = ["padding_continued"]

@@ -11,7 +11,9 @@ __all__ = ["Calling"]
 
 
 class Calling(torch.nn.Module):
-    """A module that calls a function with its inputs, in their order. They are named, as torch.onnx.export needs it.
+    """A module that calls a function with its inputs, up to four, in their order; those that are None are left out.
+
+    The parameters of `forward` have names of their own, because torch.onnx.export gives `*inputs` no dynamic shapes.
 
     Args:
         function: The function. For a method of a module, a function that takes the module first.

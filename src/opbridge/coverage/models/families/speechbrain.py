@@ -164,6 +164,17 @@ def _separator(memory: str, causal: bool) -> torch.nn.Module:
     )
 
 
+def _ecapa() -> torch.nn.Module:
+    return _made(
+        f"{_LOBES}.ECAPA_TDNN.ECAPA_TDNN",
+        _WIDTH,
+        lin_neurons=12,
+        channels=[16, 16, 16, 16, 48],
+        attention_channels=8,
+        se_channels=8,
+    )
+
+
 def _fast_speech() -> torch.nn.Module:
     sizes = {f"{side}_{name}": value for side in ("enc", "dec") for name, value in _SIDE.items()}
     model: Any = _made(
@@ -263,30 +274,8 @@ _MODELS: Mapping[str, _Row] = {
         _noise,
         {"batch": _BATCH, "frames": Size(4, (3, 6))},
     ),
-    "ECAPA_TDNN": (
-        lambda: _made(
-            f"{_LOBES}.ECAPA_TDNN.ECAPA_TDNN",
-            _WIDTH,
-            lin_neurons=12,
-            channels=[16, 16, 16, 16, 48],
-            attention_channels=8,
-            se_channels=8,
-        ),
-        _LENGTHS,
-        _FRAMES,
-    ),
-    "ECAPA_TDNN, no lengths": (
-        lambda: _made(
-            f"{_LOBES}.ECAPA_TDNN.ECAPA_TDNN",
-            _WIDTH,
-            lin_neurons=12,
-            channels=[16, 16, 16, 16, 48],
-            attention_channels=8,
-            se_channels=8,
-        ),
-        _FRAME,
-        _FRAMES,
-    ),
+    "ECAPA_TDNN": (_ecapa, _LENGTHS, _FRAMES),
+    "ECAPA_TDNN, no lengths": (_ecapa, _FRAME, _FRAMES),
     "EnhanceResnet": (
         lambda: _made(f"{_LOBES}.EnhanceResnet.EnhanceResnet", n_fft=512, channel_counts=[4, 8], dense_nodes=16),
         _waves,

@@ -1,6 +1,7 @@
-"""`cond(g, a, b)` becomes `a` where `a`, specialised under `not g`, is `b`.
+"""Whether a capture, specialised for the sizes of a region, is another capture that was made for them.
 
-Both branches are numbered by `ValueNumbering` under what holds of the sizes where the condition does not:
+Then the first one serves that region too, and no branch is needed. Both are numbered by `ValueNumbering` under the
+conditions of the region:
 
 1. Numbers that follow from the sizes are the same where that is proven of all these sizes (`guards.equal_numbers`).
 2. An operator that does nothing for them gives what it is given: `F.pad` by 0, a slice of everything, `expand`,
@@ -9,7 +10,8 @@ Both branches are numbered by `ValueNumbering` under what holds of the sizes whe
 3. Strides and aliases are another matter: nothing is left out of a graph with an operator that reads memory by strides
    or writes in place.
 
-What is not proven is taken to differ.
+What is not proven is taken to differ, unless `is_proven=False` lets the points decide for numbers of several sizes, as
+`continued_padding` does: it runs the capture on sizes of the region as well.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from opbridge.capture import capture, other_branches
 from opbridge.capture.guards.conditions import hold
 from opbridge.capture.guards.expressions import holds_at
-from opbridge.capture.size_branches.simplify_branches import is_same_where
+from opbridge.capture.size_branches.same_where import is_same_where
 from opbridge.errors import OpbridgeError
 from opbridge.graph.captured_graph import SizeCondition
 
