@@ -20,6 +20,8 @@ The file is right where the outputs of this computation agree with its own.
 ONNX Runtime fuses quantised operators, and rounds in a fused one where none of its values can be read. So where reading
 the values makes the difference go away, the file is computed without graph optimisations: it is right where that agrees
 with PyTorch, and the optimised run is a step of the quantisation away at most, for an output that is dequantised.
+Where it differs from PyTorch by a step, the captured graph with other roundings beside ties tells whether these explain
+it; see `beside_ties`.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from torch.utils import _pytree as pytree
 from opbridge.graph.node_sources import sources_of
 from opbridge.graph.operators import operator_of
 from opbridge.verification import ties
+from opbridge.verification.beside_ties import outputs_beside_ties
 from opbridge.verification.compare import tolerance
 from opbridge.verification.graph_run import GraphRun
 from opbridge.verification.intermediate import RuntimeValues, counterparts, feeds_of
@@ -64,11 +67,13 @@ class Replay:
         outputs: The outputs of the graph; or of the file without the runtime's graph optimisations.
         taken: What was taken from the runtime, in words.
         steps: For the file without optimisations: the step of the quantisation that each output comes from, or None.
+        beside_ties: For the same: the outputs of the graph in computations that round otherwise beside ties.
     """
 
     outputs: list[Any]
     taken: list[str] = field(default_factory=list)
     steps: list[float | None] | None = None
+    beside_ties: list[list[Any]] = field(default_factory=list)
 
 
 def has_nodes_of_operators(model: ir.Model) -> bool:
@@ -132,7 +137,8 @@ def replay(
     steps = [_step(output) for output in model.graph.outputs]
     if not any(steps):
         return None
-    return Replay(runtime.compute([str(output.name) for output in model.graph.outputs]), steps=steps)
+    plain = runtime.compute([str(output.name) for output in model.graph.outputs])
+    return Replay(plain, steps=steps, beside_ties=outputs_beside_ties(functional, leaves))
 
 
 def _step(output: ir.Value | None) -> float | None:
