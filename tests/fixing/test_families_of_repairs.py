@@ -380,6 +380,41 @@ def test_zero_points_of_constants_and_biases():
     assert fixed.comparison.runs and fixed.comparison.ok and "DequantizeLinear" not in operators(fixed)
 
 
+@pytest.mark.parametrize(
+    "target, rule", [("tensorrt:10.15", "unsupported-type"), ("tensorrt-rtx", "quantized-constant")]
+)
+@pytest.mark.parametrize("opset", [18, 19])
+@pytest.mark.parametrize("kind, code", [("float", 1), ("float16", 10)])
+def test_weights_of_int8_that_are_cast(kind, code, opset, target, rule):
+    w = np.int8([[-128, 127, 3], [0, -1, 7], [100, 2, -99]])
+    text = f"""({kind}[n, 3] x, {kind} s) => ({kind}[n, 3] y)
+ {{ c = Cast <to = {code}> (w) d = Mul (c, s) y = MatMul (x, d) }}"""
+    fixed = repaired(model(text, opset, w=w), target, rule)
+    assert "DequantizeLinear" in operators(fixed) and ("Cast" in operators(fixed)) == (code == 10 and opset == 18)
+    assert fixed.model.graph.initializers["w"].dtype == ir.DataType.INT8
+
+
+def test_rows_of_a_table_of_int8_that_are_cast():
+    w = np.arange(-6, 6, dtype=np.int8).reshape(4, 3)
+    text = """(int64[n] i) => (float[n, 3] y)
+ { r = Gather (w, i) a = Cast <to = 1> (r) b = Cast <to = 1> (r) y = Mul (a, b) }"""
+    fixed = repaired(model(text, w=w), "tensorrt-rtx", "quantized-constant")
+    assert operators(fixed) == {"Constant", "DequantizeLinear", "Gather", "Mul"}
+    text = """(int64[n] i) => (float[n, 3] y, float[n, 3] z)
+ { r = Gather (w, i) y = Cast <to = 1> (r) z = Cast <to = 1> (r) }"""
+    fixed = repaired(model(text, w=w), "tensorrt-rtx", "quantized-constant")
+    assert [each.name for each in fixed.model.graph.outputs] == ["y", "z"]
+    text = "(int64[n] i) => (float[n, 3] y, int8[n, 3] r) { r = Gather (w, i) y = Cast <to = 1> (r) }"
+    kept(model(text, w=w), "tensorrt-rtx", "quantized-constant", "used in int8")
+
+
+@pytest.mark.parametrize("kind", ["uint16", "int16"])
+def test_small_integers_that_are_cast_are_stored_so(kind):
+    text = "(float[n, 3] x) => (float[n, 3] y) { c = Cast <to = 1> (w) y = Mul (x, c) }"
+    fixed = repaired(model(text, w=np.array([0, 1, np.iinfo(kind).max], kind)), "tensorrt:10.15", "unsupported-type")
+    assert operators(fixed) == {"Constant", "Mul"}
+
+
 def test_a_quantized_value_that_others_read_is_kept():
     text = "(float[n, 3] x) => (int8[n, 3] q) { q = QuantizeLinear (x, s, z) }"
     kept(model(text, s=np.float32(0.05), z=np.int8(4)), "tensorrt:8.6", "nonzero-input", "also used by nodes")

@@ -13,6 +13,14 @@ _LARGEST = 1 << 26
 
 _MIDDLE = 128
 
+_SMALL = frozenset({ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16})
+_FLOATING = frozenset({ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+_SCALES_OF_ANY_FLOATS = 19
+"""The opset from which on DequantizeLinear gives float16 and bfloat16."""
+
+_MOVING = ("Flatten", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+"""Operators whose results are elements of their first input, in another order."""
+
 
 @repair("nonzero-input", "unsupported-type", operators=["QuantizeLinear", "DequantizeLinear"])
 def as_signed(site: Site) -> str:
@@ -85,6 +93,57 @@ def dequantized_constant(site: Site) -> str:
     dtype = step.dtype(step.node.outputs[0])
     site.put(step, step.number(result, dtype))
     return f"stored the dequantized values of {value.name}"
+
+
+@repair("unsupported-type", "quantized-constant", operators=["Cast"])
+def cast_of_constant(site: Site) -> str:
+    """A Cast of a constant of int8 to floating numbers is a DequantizeLinear with the scale 1: it stays of int8.
+
+    Of other small integers, and to other types, the constant is stored in the type that it is cast to.
+    """
+    step = site.step()
+    value = step.data
+    numbers, dtype, wide = _stored(value), step.dtype(value), step.dtype(site.node.outputs[0])
+    if numbers is None or dtype not in _SMALL or wide in _SMALL:
+        return ""
+    if dtype == ir.DataType.INT8 and wide in _FLOATING:
+        site.put(step, _dequantized(site, step, value, wide))
+        return f"dequantized {value.name} with the scale 1"
+    site.put(step, step.number(numbers, wide))
+    return f"stored {value.name} in {wide.name.lower()}"
+
+
+@repair("quantized-constant", "unsupported-type", operators=_MOVING)
+def moved_after_dequantizing(site: Site) -> str:
+    """What selects or moves elements of a constant of int8, before a Cast to floating numbers, does so after it."""
+    step, node = site.step(), site.node
+    value = step.data
+    readers = [each for each, _ in node.outputs[0].uses()]
+    types = {each.outputs[0].dtype for each in readers if each.op_type == "Cast"}
+    if _stored(value) is None or step.dtype(value) != ir.DataType.INT8:
+        return ""
+    if len(types) != 1 or node.outputs[0].is_graph_output() or any(each.op_type != "Cast" for each in readers):
+        raise Refused("whose results are used in int8")
+    wide = types.pop()
+    if wide not in _FLOATING:
+        raise Refused("whose results are used in int8")
+    attributes = {name: each.value for name, each in node.attributes.items()}
+    given = _dequantized(site, step, value, wide)
+    moved = step.emit(node.op_type, given, *node.inputs[1:], **attributes)
+    results = [each.outputs[0] for each in readers]
+    site.put(step, moved)
+    moved.type = ir.TensorType(wide)
+    for result in results:
+        if not result.is_graph_output():  # which keeps its name, by a Cast that changes nothing
+            ir.convenience.replace_all_uses_with(result, moved)
+    return f"dequantized {value.name} with the scale 1 before {node.op_type}"
+
+
+def _dequantized(site: Site, step: Step, value: ir.Value, wide: ir.DataType) -> ir.Value:
+    """A constant of int8 in floating numbers. The scale is in their type from opset 19 on."""
+    scaled = wide if site.opset >= _SCALES_OF_ANY_FLOATS else ir.DataType.FLOAT
+    made = step.emit("DequantizeLinear", value, step.number(1.0, scaled))
+    return made if scaled == wide else step.cast(made, wide)
 
 
 def _stored(value: ir.Value) -> np.ndarray | None:
