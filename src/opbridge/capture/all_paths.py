@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator
 
 from opbridge.capture.assumptions import Assumptions
 from opbridge.capture.captured import Captured
-from opbridge.capture.control_flow.branch_oracle import BranchOracle
+from opbridge.capture.control_flow.branch_oracle import BranchOracle, PathsRefused
 from opbridge.capture.control_flow.cfg import ControlFlowGraph
 from opbridge.capture.control_flow.lowering import CFGLowering
+from opbridge.capture.control_flow.merge_points import Unjoined
 from opbridge.capture.control_flow.path_explorer import explore
-from opbridge.capture.control_flow.path_tree import PathsRefused, PathTree, Unjoined
+from opbridge.capture.control_flow.path_tree import PathTree
 from opbridge.capture.guards.expressions import limit_of
 from opbridge.capture.one_capture import capture_once
 from opbridge.capture.session import CaptureSession

@@ -6,9 +6,10 @@
    `state_fingerprint` compares it.
 2. `path_tree`: which answers have been captured, each together with every answer that may come before it. Where Python
    is at the same point again, and its variables hold the same but for values of the graph, paths merge: what follows is
-   the same for both. `path_explorer` executes the model until nothing is left to try; `capture.all_paths` calls it.
+   the same for both (`merge_points`). `path_explorer` executes the model until nothing is left to try;
+   `capture.all_paths` calls it.
 3. `cfg`: the control-flow graph in SSA form. The operators between two branches are a block; a value that is another
-   node in each of its predecessors is a phi. `unify_arguments` says where the paths of a block differ.
+   node in each of its predecessors is a phi (`blocks`). `unify_arguments` says where the paths of a block differ.
 4. `lowering`: the blocks run as one model, whose branches are operators `cond`, and are captured as any model is. Loops
    with several exits are those of `multi_exit_loops`.
 
@@ -17,7 +18,7 @@ Where two paths that seemed to merge do not do the same, the model is captured w
 
 from __future__ import annotations
 
+from opbridge.capture.control_flow.branch_oracle import PathsRefused
 from opbridge.capture.control_flow.path_explorer import OF_EMPTY_LIST, is_of_empty_list
-from opbridge.capture.control_flow.path_tree import PathsRefused
 
 __all__ = ["OF_EMPTY_LIST", "PathsRefused", "is_of_empty_list"]

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_decisions, torch_proxies
-from opbridge.capture.control_flow.cfg import Block, ControlFlowGraph, Local, Outer, Phi
+from opbridge.capture.control_flow.blocks import Block, Local, Outer, Phi
+from opbridge.capture.control_flow.cfg import ControlFlowGraph
 from opbridge.capture.control_flow.multi_exit_loops import (
     MultiExitLoop,
     immediate_postdominators,

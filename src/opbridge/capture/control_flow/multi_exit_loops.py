@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from opbridge.capture.control_flow.cfg import Block, Loop
-from opbridge.capture.control_flow.path_tree import PathsRefused
+from opbridge.capture.control_flow.blocks import Block, Loop
+from opbridge.capture.control_flow.branch_oracle import PathsRefused
 
 __all__ = ["MultiExitLoop", "immediate_postdominators", "refuse_random_numbers"]
 

@@ -2,79 +2,32 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Collection, Container, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
-from opbridge.base.sources import Source
 from opbridge.capture.control_flow.ambiguous_phi_sources import ambiguous_phi_sources
-from opbridge.capture.control_flow.branch_oracle import BranchEvent, PathsRefused
-from opbridge.capture.control_flow.differences import at
+from opbridge.capture.control_flow.branch_oracle import BranchEvent
 from opbridge.capture.control_flow.execution_path import ExecutionPath
+from opbridge.capture.control_flow.merge_points import (
+    END,
+    Edge,
+    MergePoint,
+    Unjoined,
+    described,
+    later_answers,
+    paths_around,
+    shortest_path,
+    steps_before,
+    steps_to,
+)
 from opbridge.capture.tracer.append_only_lists import LoopSummary
 
-__all__ = ["Edge", "MergePoint", "PathTree", "PathsRefused", "Unjoined"]
+__all__ = ["PathTree"]
 
 _MOST_LINES = 5
-_FIRST_TURNS = 3
+_FIRST_ITERATIONS = 3
 _MOST_STEPS = 4096
 _FEW_CAPTURES = 16
-
-
-class Unjoined(Exception):
-    """Two paths that seemed to have joined do not do the same.
-
-    Args:
-        what: What differs.
-    """
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-
-
-@dataclass(eq=False, repr=False)
-class MergePoint:
-    """A decision, or the end.
-
-    Attributes:
-        key: What tells it from others.
-        sources: The lines that were running, the innermost first.
-        answers: The answers before it in the first run that came to it.
-        leaves: How many values of the graph Python's variables hold there.
-        passes: The paths through it, each with the number of the decision in it, once for each time.
-        asks: Whether a loop asks by it whether there is a further iteration.
-        tried: The numbers of iterations that such a loop has been given.
-        unseen: What else Python held there in each run; see `BranchEvent`.
-    """
-
-    key: Hashable
-    sources: tuple[Source, ...] = ()
-    answers: tuple[bool, ...] = ()
-    leaves: int = 0
-    passes: list[tuple[ExecutionPath, int]] = field(default_factory=list)
-    asks: bool = False
-    tried: set[int] = field(default_factory=set)
-    unseen: set[Hashable] = field(default_factory=set)
-
-    def shows_all(self) -> bool:
-        """Whether what is done after it depends on nothing but what Python's variables hold."""
-        return None not in self.unseen and len(self.unseen) == 1
-
-    def changing(self) -> int:
-        """How many values that Python's variables hold are other ones in another iteration of a path."""
-        found: set[int] = set()
-        for (path, number), (other, following) in itertools.pairwise(self.passes):
-            if path is other:
-                one, two = (
-                    [*path.decisions[each].args[0], *path.decisions[each].args[1]] for each in (number, following)
-                )
-                found.update(index for index, pair in enumerate(zip(one, two, strict=False)) if pair[0] is not pair[1])
-        return len(found)
-
-
-Edge = tuple[MergePoint | None, bool]
-"""An answer at a decision; None stands for the begin of the model."""
 
 
 class PathTree:
@@ -108,11 +61,11 @@ class PathTree:
         self._paths: list[list[Edge]] = []
         self._untaken: tuple[int, dict[Edge, int]] = (-1, {})
         self.points: dict[Hashable, MergePoint] = {}
-        self.end = MergePoint("end")
+        self.end = MergePoint(END)
         self.next: dict[Edge, MergePoint | None] = {}
         self.through: dict[Edge, list[tuple[ExecutionPath, int]]] = {}
         self.paths: list[ExecutionPath] = []
-        self.iterations = _FIRST_TURNS
+        self.iterations = _FIRST_ITERATIONS
         self.learned = LoopSummary()
         self.raising: set[tuple[bool, ...]] = set()
         self.unproven: list[MergePoint] = []
@@ -179,14 +132,9 @@ class PathTree:
 
     def _follow(self, edge: Edge, point: MergePoint, path: ExecutionPath | None, number: int) -> None:
         if (known := self.next.setdefault(edge, point)) is not point:
-            raise Unjoined(f"the same branch leads to {self._said(known)} or to {self._said(point)}")
+            raise Unjoined(f"the same branch leads to {described(known)} or to {described(point)}")
         if path is not None:
             self.through.setdefault(edge, []).append((path, number))
-
-    def _said(self, point: MergePoint | None) -> str:
-        if point is None:
-            return "an error"
-        return "the end" if point is self.end else f"a decision{at(point.sources)}"
 
     def least_further(self) -> int:
         """How many further runs there are at least.
@@ -200,7 +148,7 @@ class PathTree:
 
     def untaken(self) -> tuple[bool, ...] | None:
         """The answers of a run that shows something new; None where there is none."""
-        self.iterations = _FIRST_TURNS
+        self.iterations = _FIRST_ITERATIONS
         for point in self.points.values():
             for answer in (False, True):
                 if (point, answer) in self.next:
@@ -239,7 +187,7 @@ class PathTree:
         if self.next.get(first) is None:
             return None
         ends = (end for end, point in self.next.items() if point is header and end != first)
-        found = [edges for end in ends if (edges := self._path(first, end)) is not None]
+        found = [edges for end in ends if (edges := shortest_path(self.next, self.end, first, end)) is not None]
         return [first, *min(found, key=len)] if found else None
 
     def _untried_iterations(self) -> tuple[tuple[bool, ...], int] | None:
@@ -248,7 +196,7 @@ class PathTree:
         None at all, and, after the first number, one that is larger and large enough for what `_iterations` wants.
         """
         asking = [point for point in self.points.values() if point.asks]
-        least = max((_FIRST_TURNS + 2, *(2 + point.changing() for point in asking)))
+        least = max((_FIRST_ITERATIONS + 2, *(2 + point.changing() for point in asking)))
         for iterations in (0, least):
             wanting = [
                 each
@@ -311,7 +259,7 @@ class PathTree:
         if len(events) < len(given):
             return given[len(events)]
         if iteration is not None:
-            return iteration < (min(self.iterations, _FIRST_TURNS) if in_later_iteration else self.iterations)
+            return iteration < (min(self.iterations, _FIRST_ITERATIONS) if in_later_iteration else self.iterations)
         again = [event.answer for event in events if event.place == place]
         if again and self.joined:
             return not again[-1]  # which leaves a loop
@@ -326,16 +274,16 @@ class PathTree:
         if self._untaken[0] != len(self.next):
             aims = [edge for point in self.points.values() for edge in ((point, False), (point, True))]
             missing = [edge for edge in aims if edge not in self.next and edge not in self._lacking]
-            self._untaken = len(self.next), self._steps_before(missing)
+            self._untaken = len(self.next), steps_before(self.next, missing)
         return self._untaken[1]
 
     def _not_through(self) -> tuple[bool, ...] | None:
         """The answers of a run that gives an answer which only runs that raised an error have given so far."""
-        for edge in self._after():
+        for edge in later_answers(self.next, self.end):
             if edge not in self.through:
-                before, after = self._path((None, False), edge), self._path(edge, None)
-                if before is not None and after is not None:
-                    answers = self._answers_of([*before, *after])
+                around = paths_around(self.next, self.end, edge)
+                if around is not None:
+                    answers = self._answers_of([*around[0], *around[1]])
                     if answers not in self.raising:
                         return answers
         return None
@@ -347,7 +295,7 @@ class PathTree:
         with a decision between them at which variables show all that Python holds are tried together where there are
         few captures, and else left: the later one is not told by what it does that the earlier one was given.
         """
-        after = self._after()
+        after = later_answers(self.next, self.end)
         pairs = ((edge, later) for edge, found in after.items() for later in found)
         wanted = {pair: None for pair in pairs if pair not in self._together}
         if not self.tries_all and len(self.paths) + len(self.raising) >= _FEW_CAPTURES:
@@ -370,7 +318,7 @@ class PathTree:
         if not self.has_left_some:
             return None
         wanted: dict[Edge, tuple[ExecutionPath, int]] = {}
-        for edge in self._after():
+        for edge in later_answers(self.next, self.end):
             point = edge[0]
             assert point is not None
             if edge in self.through and (other := ambiguous_phi_sources(self.through[edge], point.passes)) is not None:
@@ -378,7 +326,10 @@ class PathTree:
         for edge, (path, number) in sorted(wanted.items(), key=lambda each: each[1][1]):
             edges = [*self._paths[self.paths.index(path)][:number], edge]
             while (point := self.next[edges[-1]]) is not None and point is not self.end and len(edges) < _MOST_STEPS:
-                near = self._steps_before([each for each in wanted if each not in edges]), self._steps_to(None)
+                near = (
+                    steps_before(self.next, [each for each in wanted if each not in edges]),
+                    steps_to(self.next, self.end, None),
+                )
                 sides: list[Edge] = [side for answer in (True, False) if (side := (point, answer)) in near[1]]
                 if not sides:
                     break
@@ -416,7 +367,7 @@ class PathTree:
         while (point := self.next[edge]) is not None and point is not self.end:
             if aims and edge == aims[0]:
                 aims.pop(0)
-            steps = self._steps_to(aims[0] if aims else None)
+            steps = steps_to(self.next, self.end, aims[0] if aims else None)
             sides: list[Edge] = [side for answer in (True, False) if (side := (point, answer)) in steps]
             nearest = min(sides, key=steps.__getitem__)
             worth = {
@@ -437,10 +388,10 @@ class PathTree:
         """
         seen = set()
         self.unproven = []
-        for edge in self._after():
+        for edge in later_answers(self.next, self.end):
             point, _ = edge
             assert point is not None
-            iteration = self._path(edge, edge)
+            iteration = shortest_path(self.next, self.end, edge, edge)
             if iteration is None or frozenset(iteration) in seen:
                 continue
             seen.add(frozenset(iteration))
@@ -451,9 +402,9 @@ class PathTree:
             )
             if any(iterations == edges[i : i + len(iterations)] for edges in self._paths for i in range(len(edges))):
                 continue
-            before, after = self._path((None, False), edge), self._path(edge, None)
-            assert before is not None and after is not None
-            answers = self._answers_of([*before, *iterations, *after])
+            around = paths_around(self.next, self.end, edge)
+            assert around is not None
+            answers = self._answers_of([*around[0], *iterations, *around[1]])
             if answers not in self.raising:
                 return answers
             self.unproven.append(point)
@@ -481,69 +432,6 @@ class PathTree:
     def _answers_of(self, edges: Iterable[Edge]) -> tuple[bool, ...]:
         """The answers of a path, with those iterations."""
         return tuple(answer for _, answer in self._with_inner_iterations(edges))
-
-    def _path(self, edge: Edge, aim: Edge | None) -> list[Edge] | None:
-        """The shortest path from behind an answer to another one, with it, or to the end; None where there is none."""
-        steps = self._steps_to(aim)
-        found: list[Edge] = []
-        while (point := self.next[edge]) is not None and point is not self.end:
-            sides: list[Edge] = [side for answer in (False, True) if (side := (point, answer)) in steps]
-            if not sides:
-                return None
-            edge = min(sides, key=steps.__getitem__)
-            found.append(edge)
-            if edge == aim:
-                return found
-        return found if aim is None else None
-
-    def _steps_to(self, aim: Edge | None) -> dict[Edge, int]:
-        """How many answers there are from each one to another one, or to the end."""
-        return self._steps_before(
-            [aim] if aim is not None else [edge for edge, at in self.next.items() if at is self.end]
-        )
-
-    def _steps_before(self, aims: Iterable[Edge]) -> dict[Edge, int]:
-        """How many answers there are from each one to the nearest of several."""
-        before: dict[MergePoint, list[Edge]] = {}
-        for edge, point in self.next.items():
-            if point is not None:
-                before.setdefault(point, []).append(edge)
-        layer = list(aims)
-        found = dict.fromkeys(layer, 0)
-        while layer:
-            layer = [
-                edge
-                for point in dict.fromkeys(edge[0] for edge in layer)
-                if point is not None
-                for edge in before.get(point, [])
-                if edge not in found
-            ]
-            found.update(dict.fromkeys(layer, max(found.values()) + 1))
-        return found
-
-    def _after(self) -> dict[Edge, dict[Edge, None]]:
-        """For each answer after which the model can return, the answers that may come later."""
-        returning = [edge for edge in self._steps_to(None) if edge[0] is not None]
-        follow: dict[Edge, list[Edge]] = {edge: [] for edge in returning}
-        by_point: dict[MergePoint, list[Edge]] = {}
-        for edge in returning:
-            point = edge[0]
-            assert point is not None  # the begin is left out above
-            by_point.setdefault(point, []).append(edge)
-        for edge in returning:
-            point = self.next[edge]
-            follow[edge] = by_point.get(point, []) if point is not None else []
-        found: dict[Edge, dict[Edge, None]] = {}
-        for edge in returning:
-            later: dict[Edge, None] = {}
-            waiting = list(follow[edge])
-            while waiting:
-                each = waiting.pop()
-                if each not in later:
-                    later[each] = None
-                    waiting += follow[each]
-            found[edge] = later
-        return found
 
     def lines(self) -> str:
         """The lines of the decisions, with how many there are at each."""

@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from opbridge.capture.control_flow.differences import known_unlike, targets_unlike
 from opbridge.capture.control_flow.execution_path import ExecutionPath, is_number
-from opbridge.capture.control_flow.path_tree import Unjoined
+from opbridge.capture.control_flow.merge_points import Unjoined
 
 __all__ = ["Computed", "Given", "Pass", "unify_arguments"]
 

@@ -21,11 +21,13 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.capture.control_flow.branch_oracle import BranchOracle, LoopsSummarized
-from opbridge.capture.control_flow.cfg import Block, ControlFlowGraph
+from opbridge.capture.control_flow.blocks import Block
+from opbridge.capture.control_flow.branch_oracle import BranchOracle, LoopsSummarized, PathsRefused
+from opbridge.capture.control_flow.cfg import ControlFlowGraph
 from opbridge.capture.control_flow.execution_path import ExecutionPath
 from opbridge.capture.control_flow.lowering import CFGLowering
-from opbridge.capture.control_flow.path_tree import Edge, MergePoint, PathsRefused, PathTree, Unjoined
+from opbridge.capture.control_flow.merge_points import Edge, MergePoint, Unjoined
+from opbridge.capture.control_flow.path_tree import PathTree
 from opbridge.capture.guards.conditions import Conditions, negated, only_where, unnegated
 from opbridge.capture.guards.expressions import holds_at
 from opbridge.capture.guards.samples import Range

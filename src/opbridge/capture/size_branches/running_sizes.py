@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_decisions
-from opbridge.capture.control_flow.cfg import Block
+from opbridge.capture.control_flow.blocks import Block
 from opbridge.capture.control_flow.execution_path import ExecutionPath
 
 __all__ = ["RunningSizes"]

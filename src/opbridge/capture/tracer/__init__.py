@@ -7,17 +7,22 @@ May import: dynamic_shapes, and what the capture stands on.
 | module | |
 | --- | --- |
 | trace | the run, from the inputs to the graph |
+| control_flow_operators | `cond` and `while_loop` of a model of merged paths |
 | recorder, recording | the graph of one function while that runs, and what other modules need of it |
+| tracked_tensors, kinds_of_operators | the tensors that it knows, and the operators that it treats alike |
 | fakes, weights | tensors without values, and their place in the module |
-| shape_functions | the shapes of what frequent composite operators give |
+| shape_functions, shapes_of_parts | the shapes of what frequent composite operators give |
+| quantized_tensors, quantized_operators | torch's quantised tensors as tensors of integers |
 | constants | values that depend on weights alone |
 | origins | source lines and module paths |
-| python_functions, builtin_functions | indexing, `torch.tensor`, `len` and the like, which would fix sizes |
+| python_functions, builtin_functions | `torch.tensor`, `len` and the like, which would fix sizes |
+| indices, functions_of_numbers | of these, indexing, and functions that take numbers |
 | idle_questions | questions whose answers a model does not use |
 | tensors_as_numbers | integer tensors without dimensions, where numbers are taken |
 | contiguous_copies | `contiguous`, which asks sizes whether a tensor is in order already |
 | seeded_draws | random numbers after the model has set the seed |
 | number_calls, sized_sequences | `int(n)`, `range(n)` and the like in a model, lists of a symbolic length |
+| symbolic_loops, made_once | loops that ask before each iteration, and what they make once |
 | modifiable_sequences | what modifies such a list |
 | loop_filled_lists | what is known of a list that loops fill |
 | tensor_sequences, taking_sequences | such lists of rows or parts of a tensor, and where Python and torch take them |

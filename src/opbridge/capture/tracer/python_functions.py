@@ -12,17 +12,14 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from opbridge.base.attributes import replacing
-from opbridge.base.torch_private import torch_paddings, torch_sizes
-from opbridge.capture.guards.decisions import implied
-from opbridge.capture.guards.expressions import symbols_in
+from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.arranging import ARRANGED, arranged
 from opbridge.capture.tracer.contiguous_copies import ContiguousCopies
+from opbridge.capture.tracer.functions_of_numbers import WITH_NUMBERS
+from opbridge.capture.tracer.indices import asks_for_number, index_by, write_at
 from opbridge.capture.tracer.loop_filled_lists import gathered, gathered_numbers
 from opbridge.capture.tracer.scaled_images import interpolated
-from opbridge.capture.tracer.sized_factories import FACTORIES
-from opbridge.capture.tracer.sized_pools import POOLS
 from opbridge.capture.tracer.sized_sequences import Range, SizedSequence
-from opbridge.capture.tracer.sized_spectra import inverse_stft
 from opbridge.capture.tracer.symbolic_list import is_list, sequence_of
 from opbridge.capture.tracer.tensor_sequences import CUTTING, cut
 from opbridge.capture.tracer.tensors_as_numbers import is_number, number
@@ -68,8 +65,8 @@ class PythonFunctions(TorchFunctionMode):
             self._settle_ranks(kwargs.values())
         if function is torch.Tensor.__getitem__ and isinstance(args[0], torch.Tensor):
             items = list(args[1]) if isinstance(args[1], tuple) else [args[1]]
-            if any(map(_asks_for_number, items)):
-                found = _index(args[0], items)
+            if any(map(asks_for_number, items)):
+                found = index_by(args[0], items)
                 if found is not None:
                     return found
             elif any(isinstance(item, SizedSequence) for item in items):
@@ -126,12 +123,12 @@ class PythonFunctions(TorchFunctionMode):
             found = interpolated(*args, **kwargs)
             if found is not None:
                 return found
-        elif function in _WITH_NUMBERS:
-            found = _WITH_NUMBERS[function](*args, **(kwargs or {}))
+        elif function in WITH_NUMBERS:
+            found = WITH_NUMBERS[function](*args, **(kwargs or {}))
             if found is not None:
                 return found
         elif function is torch.Tensor.__setitem__ and isinstance(args[0], torch.Tensor):
-            if _set(*args):
+            if write_at(*args):
                 return None
         elif function is torch._assert:
             condition, message = (*args, "")[:2] if args else (kwargs["condition"], kwargs.get("message", ""))
@@ -345,148 +342,3 @@ def _only_orders(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     given = [*args[1:], *(value for name, value in kwargs.items() if name != "memory_format")]
     is_ordered = kwargs.get("memory_format") is torch.contiguous_format
     return is_ordered and len(given) == 1 and isinstance(args[0], torch.Tensor) and given[0] is args[0].dtype
-
-
-def _asks_for_number(item: Any) -> bool:
-    if isinstance(item, slice):
-        return any(isinstance(each, torch.SymInt) or is_number(each) for each in (item.start, item.stop, item.step))
-    return isinstance(item, torch.SymInt) or is_number(item)
-
-
-def _holds_number(item: Any) -> bool:
-    """Whether an index is an integer tensor without dimensions, or a slice with one."""
-    parts = (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
-    return any(map(is_number, parts))
-
-
-def _is_basic(item: Any) -> bool:
-    """Whether an index is one for which an operator of its own stands: a number, a slice, None or Ellipsis."""
-    if item is None or item is ...:
-        return True
-    return (isinstance(item, (int, torch.SymInt, slice)) and not isinstance(item, bool)) or is_number(item)
-
-
-def _pad(x: torch.Tensor, pad: Any, *settings: Any, **more: Any) -> torch.Tensor | None:
-    """What padding gives, with the same amounts in a form that torch can compute with; None where that changes none."""
-    numbers = map(number, pad)
-    amounts = [_amount(each) if isinstance(each, torch.SymInt) else each for each in numbers]
-    if all(one is other for one, other in zip(amounts, pad, strict=True)):
-        return None
-    return torch.nn.functional.pad(x, amounts, *settings, **more)
-
-
-def _amount(amount: torch.SymInt) -> torch.SymInt:
-    return torch_paddings.continued(torch_paddings.as_fill(amount), _is_implied)
-
-
-def _is_implied(condition: str, by: list[str]) -> bool:
-    """Whether it is proven that a condition holds for all sizes, 0 included, for which others do."""
-    ranges: dict[str, tuple[int, int | None]] = {
-        symbol: (0, None) for each in (condition, *by) for symbol in symbols_in(each)
-    }
-    found = implied(condition, by, ranges)
-    return found.holds and found.is_proven
-
-
-def _one_hot(x: torch.Tensor, num_classes: Any = -1) -> Any:
-    """What one_hot gives, whose schema has no place for a symbolic number; None where a Python number is given."""
-    num_classes = number(num_classes)
-    if not isinstance(num_classes, torch.SymInt):
-        return None
-    torch._check(num_classes >= 0)
-    return (x.unsqueeze(-1) == torch.arange(num_classes, device=x.device)).to(torch.int64)
-
-
-def _unfold(x: torch.Tensor, dimension: int, size: Any, step: Any) -> torch.Tensor | None:
-    """Windows of a symbolic size, which the operator takes as a number, where they do not overlap: a view as well."""
-    if not isinstance(size, torch.SymInt) or not torch_sizes.is_equal(size, step):
-        return None
-    dimension = dimension % x.dim()
-    torch._check(size <= x.shape[dimension])
-    count = x.shape[dimension] // size
-    return x.narrow(dimension, 0, count * size).unflatten(dimension, (count, size)).movedim(dimension + 1, -1)
-
-
-def _diff(
-    x: torch.Tensor,
-    n: int = 1,
-    dim: int = -1,
-    prepend: torch.Tensor | None = None,
-    append: torch.Tensor | None = None,
-) -> torch.Tensor | None:
-    """Differences along a dimension of a size that data decide, which the operator takes as a number."""
-    parts = [each for each in (prepend, x, append) if each is not None]
-    is_of_data = any(torch_sizes.is_of_data(size) for each in parts for size in each.shape)
-    if not is_of_data or type(n) is not int or n < 1 or any(each.dim() != x.dim() for each in parts):
-        return None
-    found = parts[0] if len(parts) == 1 else torch.cat(parts, dim)
-    subtract = torch.logical_xor if found.dtype == torch.bool else torch.sub
-    for _ in range(n):
-        found = subtract(*(torch.ops.aten.slice(found, dim, *ends) for ends in ((1, None), (0, -1))))
-    return found
-
-
-_WITH_NUMBERS: dict[Any, Callable[..., Any]] = {
-    **FACTORIES,
-    **POOLS,
-    torch.nn.functional.one_hot: _one_hot,
-    torch.nn.functional.pad: _pad,
-    torch.Tensor.unfold: _unfold,
-    torch.diff: _diff,
-    torch.Tensor.diff: _diff,
-    torch.istft: inverse_stft,
-    torch.Tensor.istft: inverse_stft,
-}
-
-
-def _set(x: torch.Tensor, index: Any, value: Any) -> bool:
-    """Writes to places that sizes or tensors give, or slices that tensors give, for which torch asks numbers.
-
-    Returns:
-        False for other indices, which are left to torch.
-    """
-    items = list(index) if isinstance(index, tuple) else [index]
-    if not any(isinstance(item, torch.SymInt) or _holds_number(item) for item in items):
-        return False
-    part = _index(x, items)
-    if part is None:
-        return False
-    if isinstance(value, torch.Tensor):
-        while value.dim() > part.dim() and isinstance(value.shape[0], int) and value.shape[0] == 1:
-            value = value[0]  # as torch leaves out leading dimensions of 1
-        if value.dim() > part.dim():
-            return False
-    if isinstance(value, torch.Tensor):
-        part.copy_(value)
-    else:
-        part.fill_(value)
-    return True
-
-
-def _index(x: torch.Tensor, items: list[Any]) -> Any:
-    """An index of numbers, slices, None and Ellipsis, as operators; None where there is anything else in it."""
-    if not all(
-        item is None or item is ... or isinstance(item, (int, torch.SymInt, slice)) or is_number(item) for item in items
-    ):
-        return None
-    if any(isinstance(item, bool) for item in items):
-        return None
-    if ... in [item for item in items if not isinstance(item, torch.Tensor)]:
-        at = next(i for i, item in enumerate(items) if item is ...)
-        missing = x.dim() - sum(item is not None and item is not ... for item in items)
-        items = [*items[:at], *[slice(None)] * missing, *items[at + 1 :]]
-    dim = 0
-    for item in items:
-        if item is None:
-            x = torch.unsqueeze(x, dim)
-            dim += 1
-        elif isinstance(item, slice):
-            step = 1 if item.step is None else number(item.step)
-            if isinstance(step, torch.SymInt):
-                torch._check(step > 0)
-            if item.start is not None or item.stop is not None or not isinstance(step, int) or step != 1:
-                x = torch.ops.aten.slice(x, dim, number(item.start), number(item.stop), step)
-            dim += 1
-        else:
-            x = torch.select(x, dim, number(item))
-    return x

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 
 from opbridge.base.torch_private import torch_quantized
 from opbridge.base.torch_private.torch_quantized import Weight, is_packed
+from opbridge.capture.tracer.quantized_operators import FIXED, KEEPING_SCALE, MOVING
 from opbridge.errors import CaptureError
 
 __all__ = ["QuantizedTensor", "call", "takes"]
@@ -363,76 +364,6 @@ def _convolution(x: torch.Tensor, packed: Any) -> torch.Tensor:
 
 # Operators of PyTorch's own on quantised tensors
 
-_MOVING = frozenset(
-    {
-        "_unsafe_view",
-        "alias",
-        "channel_shuffle",
-        "chunk",
-        "clone",
-        "contiguous",
-        "detach",
-        "expand",
-        "flatten",
-        "flip",
-        "index_select",
-        "lift_fresh",
-        "movedim",
-        "narrow",
-        "permute",
-        "pixel_shuffle",
-        "pixel_unshuffle",
-        "reflection_pad1d",
-        "reflection_pad2d",
-        "repeat",
-        "replication_pad2d",
-        "reshape",
-        "select",
-        "slice",
-        "split",
-        "split_with_sizes",
-        "squeeze",
-        "t",
-        "transpose",
-        "unbind",
-        "unflatten",
-        "unfold",
-        "unsqueeze",
-        "view",
-        "view_as",
-    }
-)
-
-_KEEPING_SCALE = frozenset(
-    {
-        "_adaptive_avg_pool2d",
-        "adaptive_avg_pool2d",
-        "adaptive_avg_pool3d",
-        "avg_pool2d",
-        "avg_pool3d",
-        "clamp",
-        "hardtanh",
-        "leaky_relu",
-        "max_pool1d",
-        "max_pool2d",
-        "max_pool3d",
-        "mean",
-        "relu",
-        "relu6",
-        "upsample_bilinear2d",
-        "upsample_nearest1d",
-        "upsample_nearest2d",
-        "upsample_nearest3d",
-    }
-)
-
-# By the kind, the scale and the zero points of results that lie in a known range.
-_FIXED = {
-    "sigmoid": (1 / 256, {torch.quint8: 0, torch.qint8: -128}),
-    "hardsigmoid": (1 / 256, {torch.quint8: 0, torch.qint8: -128}),
-    "tanh": (2 / 256, {torch.quint8: 128, torch.qint8: 0}),
-}
-
 
 def _call_aten(function: Any, short: str, args: Any, kwargs: Any) -> Any:
     base = short.removesuffix("_") if function._schema.is_mutable else short
@@ -448,13 +379,13 @@ def _call_aten(function: Any, short: str, args: Any, kwargs: Any) -> Any:
         return tensor.in_floats()
     if tensor.axis is not None and base not in ("clone", "detach", "contiguous", "alias"):
         return NotImplemented
-    if base in _MOVING:
+    if base in MOVING:
         moved = function(tensor.values, *args[1:], **kwargs)
         return [tensor.like(each) for each in moved] if isinstance(moved, (list, tuple)) else tensor.like(moved)
-    if base in _FIXED:
-        scale, zero_points = _FIXED[base]
+    if base in FIXED:
+        scale, zero_points = FIXED[base]
         return _quantized(getattr(_aten, base)(tensor.in_floats()), scale, zero_points[tensor.kind], tensor.kind)
-    if base not in _KEEPING_SCALE:
+    if base not in KEEPING_SCALE:
         return NotImplemented
     packet = getattr(_aten, base)
     made = tensor.quantized_like(packet(tensor.in_floats(), *args[1:], **kwargs))

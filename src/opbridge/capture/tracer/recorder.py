@@ -6,7 +6,7 @@ import contextlib
 import functools
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
@@ -20,6 +20,7 @@ from opbridge.capture.tracer import (
     autocasting,
     free_values,
     generators,
+    kinds_of_operators,
     open_ranks,
     out_variants,
     quantized_tensors,
@@ -32,27 +33,16 @@ from opbridge.capture.tracer import (
 from opbridge.capture.tracer.constants import Constants
 from opbridge.capture.tracer.known_items import Known, KnownItems
 from opbridge.capture.tracer.seeded_draws import SeededDraws
+from opbridge.capture.tracer.tracked_tensors import Tracked, TrackedTensors
 from opbridge.errors import CaptureError
 
-__all__ = ["Recorder", "Tracked"]
+__all__ = ["Recorder"]
 
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _PLAIN = frozenset(
     {int, float, bool, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format}
 )
 _aten = torch.ops.aten
-
-
-class Tracked(NamedTuple):
-    """A tensor that the graph knows.
-
-    Attributes:
-        node: The node that it is now.
-        fake: The tensor itself, without values.
-    """
-
-    node: Node
-    fake: torch.Tensor
 
 
 class Recorder:
@@ -91,7 +81,7 @@ class Recorder:
         known: Known = Known.NONE,
     ) -> None:
         self._ranks = open_ranks.OpenRanks()
-        self._tensors = _Tensors(self._ranks)
+        self._tensors = TrackedTensors(self._ranks)
         self.tracer = torch_proxies.GraphTracer(note, self._tensors)
         self._tensors.proxy = self.tracer.proxy
         self.graph = self.tracer.graph
@@ -103,10 +93,9 @@ class Recorder:
         self.after = torch_proxies.after_autograd(self.tracer, self._call_after_autograd)
         self._constant = constant
         self.known_lengths = self._known_lengths
-        self.casts = 0
+        self.casts = self.questions = 0
         self.draws: SeededDraws = SeededDraws() if outside is None else outside.draws
         self.is_differentiating = self.is_describing = False
-        self.questions = 0
 
     @contextlib.contextmanager
     def recording(self, *, differentiated: bool = False) -> Iterator[None]:
@@ -133,7 +122,7 @@ class Recorder:
         """Removes the arithmetic of sizes that nothing reads."""
         for node in reversed(self.graph.nodes):
             if node.op == "call_function" and not node.users and isinstance(node.meta.get("val"), _NUMBERS):
-                if node.target in _ASKING or not isinstance(node.target, torch._ops.OpOverload):
+                if node.target in kinds_of_operators.ASKING or not isinstance(node.target, torch._ops.OpOverload):
                     self.graph.erase_node(node)
 
     def last_node(self) -> Node:
@@ -241,13 +230,13 @@ class Recorder:
 
     def record(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Records one operator, and computes the shapes and dtypes of its results."""
-        if getattr(function, "namespace", None) not in _TORCHS_OWN:
+        if getattr(function, "namespace", None) not in kinds_of_operators.NAMESPACES:
             return self._recorded(function, args, kwargs)  # what describes its results may be the model's code
         with paused():
             return self._recorded(function, args, kwargs)
 
     def _recorded(self, function: Any, args: Any, kwargs: Any) -> Any:
-        if function in _METADATA:
+        if function in kinds_of_operators.METADATA:
             return function(*args, **kwargs)
         if function is DECISION:
             node = self.tracer.create_node("call_function", function, self._converted(tuple(args))[1], {}, "decision")
@@ -273,8 +262,7 @@ class Recorder:
             return self._is_nonzero(args[0])
         elif function is _aten._efficientzerotensor.default:
             function = _aten.zeros.default  # the tangent of a constant; without memory it would ask for known sizes
-        if function in _MASKS:
-            args = self._with_masks(args, _MASKS[function])
+        args = kinds_of_operators.with_masks(function, args, self.record)
         fakes, arguments = self._converted(tuple(args))
         fake_keywords, keywords = {}, {}
         for name, value in kwargs.items():
@@ -325,21 +313,10 @@ class Recorder:
         self.constants.add(function, node)
         self.items.add(function, node, result)
         self.bind(result, node)
-        if function in _PARTS and self._is_new_symbol(result.storage_offset()):
+        if function in kinds_of_operators.PARTS and self._is_new_symbol(result.storage_offset()):
             self.tracer.bind_size(result.storage_offset(), functools.partial(self._offset_of, node))
         torch_sizes.note_unknown_symbols(node, self.fake_mode.shape_env, result)
         return result
-
-    def _with_masks(self, args: Any, position: int) -> Any:
-        """Arguments with bools in the place of bytes, which are masks as well, but not for tensors without values."""
-
-        def mask(value: Any) -> Any:
-            if isinstance(value, (list, tuple)):
-                return type(value)(map(mask, value))
-            is_bytes = isinstance(value, torch.Tensor) and value.dtype == torch.uint8
-            return self.record(_aten.to.dtype, (value, torch.bool), {}) if is_bytes else value
-
-        return (*args[:position], mask(args[position]), *args[position + 1 :])
 
     def _known_lengths(self, lengths: Node) -> list[int] | None:
         known, values = self.constants.result(torch.Tensor.tolist, (lengths,), {})
@@ -471,85 +448,3 @@ def _requires_grad(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         return value.requires_grad
     return isinstance(value, (list, tuple)) and any(map(_requires_grad, value))
-
-
-# Operators that take masks, and in which place.
-_MASKS = {
-    **dict.fromkeys((_aten.where.self, _aten.where.ScalarOther, _aten.where.ScalarSelf, _aten.where.Scalar), 0),
-    **dict.fromkeys((_aten.index.Tensor, _aten.index_put.default, _aten.index_put_.default), 1),
-}
-
-_TORCHS_OWN = frozenset({"aten", "prim", "prims"})
-_PARTS = frozenset({_aten.select.int, _aten.slice.Tensor})
-_ASKING = frozenset({_aten.sym_size.int, _aten.sym_storage_offset.default})
-
-# Questions about a tensor's metadata, whose answers are numbers that torch follows by itself.
-_METADATA = frozenset(
-    {
-        torch.ops.prim.device.default,
-        *(
-            getattr(packet, overload)
-            for packet in (
-                _aten.size,
-                _aten.sym_size,
-                _aten.stride,
-                _aten.sym_stride,
-                _aten.numel,
-                _aten.sym_numel,
-                _aten.storage_offset,
-                _aten.sym_storage_offset,
-                _aten.dim,
-                _aten.is_contiguous,
-                _aten.is_same_size,
-                _aten._has_same_storage_numel,
-            )
-            for overload in packet.overloads()
-        ),
-    }
-)
-
-
-class _Tensors:
-    """The tensors that a graph knows, by identity, with the methods that torch uses."""
-
-    def __init__(self, ranks: open_ranks.OpenRanks) -> None:
-        self._ranks = ranks
-        self.found: dict[int, Tracked] = {}
-        self.alive: list[torch.Tensor] = []
-        self._by_memory: dict[int, list[torch.Tensor]] = {}
-        self._indexed = 0
-        self.proxy: Callable[[Node], Any] = torch.fx.Proxy
-
-    def find(self, tensor: torch.Tensor) -> Tracked | None:
-        """What is known of a tensor.
-
-        Autograd and factory functions return copies that share the memory of what was recorded; they are the same.
-        """
-        found = self.found.get(id(tensor))
-        if found is None and isinstance(tensor, torch_proxies.FakeTensor):
-            for each in self.alive[self._indexed :]:
-                self._by_memory.setdefault(torch_tracing.storage_key(each), []).append(each)
-            self._indexed = len(self.alive)
-            for other in reversed(self._by_memory.get(torch_tracing.storage_key(tensor), ())):
-                if torch_sizes.is_same_view(other, tensor):
-                    found = self.found[id(tensor)] = Tracked(self.found[id(other)].node, tensor)
-                    self.alive.append(tensor)
-                    break
-        return found
-
-    def __setitem__(self, tensor: torch.Tensor, slot: Any) -> None:
-        self.found[id(tensor)] = Tracked(slot.proxy.node, tensor)
-        self.alive.append(tensor)
-
-    def __contains__(self, tensor: torch.Tensor) -> bool:
-        return self.find(tensor) is not None
-
-    def get(self, tensor: torch.Tensor, default: Any = None) -> Any:
-        return default if self.find(tensor) is None else self[tensor]
-
-    def __getitem__(self, tensor: torch.Tensor) -> Any:
-        found = self.find(tensor)
-        if found is None:
-            raise KeyError(tensor)
-        self._ranks.settle(found.node)
-        return torch_proxies.Slot(self.proxy(found.node), None)

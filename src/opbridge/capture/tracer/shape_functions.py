@@ -7,15 +7,15 @@ consists of: five operators for one `linear`. Only forms that all inputs have ar
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from opbridge.base.torch_private import torch_sizes
-from opbridge.base.torch_private.torch_overrides import new_fake, new_view
+from opbridge.base.torch_private.torch_overrides import new_fake
 from opbridge.capture.tracer.normalised_sizes import NORMALISING
+from opbridge.capture.tracer.shapes_of_parts import OF_PARTS, is_dynamic
 from opbridge.capture.tracer.views_of_data import is_view_of_data, view_of_data
 
 __all__ = ["shape_function"]
@@ -34,7 +34,7 @@ def shape_function(function: Any, args: Any, settings: Mapping[str, Any] | None 
     settings = settings or {}
     if not settings.keys() <= _TAKING.get(function, frozenset()):
         is_copy = function is _aten.clone.default and settings == {"memory_format": torch.contiguous_format}
-        return _clone if is_copy and _is_dynamic(args[0]) else None
+        return _clone if is_copy and is_dynamic(args[0]) else None
     for found in (_FUNCTIONS.get(function), NORMALISING.get(function)):
         if found is not None and found[0](*args, **settings):
             return found[1]
@@ -190,13 +190,9 @@ def _like(x: torch.Tensor) -> torch.Tensor:
     return new_fake(x, x.shape) if _is_plain_clone(x) else torch.empty_like(x)
 
 
-def _is_dynamic(x: torch.Tensor) -> bool:
-    return x.layout == torch.strided and not x.is_quantized and any(type(each) is torch.SymInt for each in x.shape)
-
-
 def _is_plain_clone(x: torch.Tensor) -> bool:
     """With its dimensions in their order in memory, which torch finds by asking much about dynamic sizes."""
-    return _is_dynamic(x) and torch_sizes.descends(x.stride())
+    return is_dynamic(x) and torch_sizes.descends(x.stride())
 
 
 def _clone(x: torch.Tensor) -> torch.Tensor:
@@ -208,35 +204,11 @@ def _is_plain_scatter(x: torch.Tensor, *settings: Any) -> bool:
 
     Where it is a part of another one, as `y[:, 1]` is, the result leaves out the same memory.
     """
-    return _is_dynamic(x) and (torch_sizes.memory_order(x) is not None or torch_sizes.steps_forward(x.stride()))
+    return is_dynamic(x) and (torch_sizes.memory_order(x) is not None or torch_sizes.steps_forward(x.stride()))
 
 
 def _scatter(x: torch.Tensor, *settings: Any) -> torch.Tensor:
     return new_fake(x, x.shape, strides=x.stride())
-
-
-def _is_plain_select(x: torch.Tensor, dim: int, index: Any) -> bool:
-    return _is_dynamic(x) and type(index) is int and type(size := x.shape[dim]) is int and -size <= index < size
-
-
-def _select(x: torch.Tensor, dim: int, index: int) -> torch.Tensor:
-    dim %= x.dim()
-    offset = x.storage_offset() + index % x.shape[dim] * x.stride(dim)
-    rest = [axis for axis in range(x.dim()) if axis != dim]
-    return new_view(x, [x.shape[axis] for axis in rest], [x.stride(axis) for axis in rest], offset)
-
-
-def _is_plain_unsqueeze(x: torch.Tensor, dim: int) -> bool:
-    return _is_dynamic(x) and -x.dim() - 1 <= dim <= x.dim()
-
-
-def _unsqueeze(x: torch.Tensor, dim: int) -> torch.Tensor:
-    dim %= x.dim() + 1
-    sizes, strides = list(x.shape), list(x.stride())
-    stride = sizes[dim] * strides[dim] if dim < x.dim() else 1
-    sizes.insert(dim, 1)
-    strides.insert(dim, stride)
-    return new_view(x, sizes, strides, x.storage_offset())
 
 
 def _is_plain_cross(x: torch.Tensor, y: torch.Tensor, dim: Any = None) -> bool:
@@ -252,72 +224,6 @@ def _is_plain_cross(x: torch.Tensor, y: torch.Tensor, dim: Any = None) -> bool:
 
 def _cross(x: torch.Tensor, y: torch.Tensor, dim: Any = None) -> torch.Tensor:
     return _like(x)
-
-
-def _is_plain_tensor_split(x: torch.Tensor, sections: Any, dim: int = 0) -> bool:
-    """Along a dynamic dimension, for which torch would ask how many parts are longer than others."""
-    return type(sections) is int and sections > 0 and x.dim() > 0 and isinstance(x.shape[dim], torch.SymInt)
-
-
-def _tensor_split(x: torch.Tensor, sections: int, dim: int = 0) -> list[torch.Tensor]:
-    start: Any = 0
-    parts = []
-    for number in range(sections):
-        size = (x.shape[dim] + sections - 1 - number) // sections
-        sizes = [size if axis == dim % x.dim() else other for axis, other in enumerate(x.shape)]
-        parts.append(new_view(x, sizes, x.stride(), x.storage_offset() + start * x.stride(dim)))
-        start = start + size
-    return parts
-
-
-def _is_plain_slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> bool:
-    """Between sizes that are seen to be in order, of which torch would take the minimum with the size."""
-    if type(step) is not int or step != 1 or not x.dim():
-        return False
-    size = x.shape[dim]
-    if _is_empty(size):  # torch would make a size for what is 0 all the same
-        return True
-    if _from_end(size, start) is not None:
-        return end is None or _is_endless(end)
-    if not any(type(each) is torch.SymInt for each in (start, end)):
-        return type(size) is int and _is_dynamic(x)
-    start, end = 0 if start is None else start, size if end is None or _is_endless(end) else end
-    return all(map(torch_sizes.is_at_most, (0, start, end), (start, end, size)))
-
-
-def _from_end(size: Any, start: Any) -> Any:
-    """Where a part begins that is counted from the end, as in `x[-n:]`, and is seen to be no longer than the whole.
-
-    None for any other start, and where all is known.
-    """
-    if type(start) is int and (start >= 0 or type(size) is int):
-        return None
-    if type(start) not in (int, torch.SymInt) or not torch_sizes.steps_forward([-start]):
-        return None
-    return size + start if torch_sizes.is_at_most_here(-start, size) else None
-
-
-def _is_empty(size: Any) -> bool:
-    return type(size) is int and size == 0
-
-
-def _is_endless(end: Any) -> bool:
-    return type(end) is int and end == sys.maxsize
-
-
-def _slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> torch.Tensor:
-    size, stride = x.shape[dim], x.stride(dim)
-    if _is_empty(size):
-        return new_view(x, list(x.shape), x.stride(), x.storage_offset())
-    begin = _from_end(size, start)
-    if begin is not None:
-        start = begin
-    elif not any(type(each) is torch.SymInt for each in (size, start, end)):
-        start, end, _ = slice(start, end).indices(size)
-        end = max(start, end)
-    start, end = 0 if start is None else start, size if end is None or _is_endless(end) else end
-    sizes = [end - start if axis == dim % x.dim() else other for axis, other in enumerate(x.shape)]
-    return new_view(x, sizes, x.stride(), x.storage_offset() + start * stride)
 
 
 def _is_attention_of_data(
@@ -465,17 +371,14 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.mean.dim: (_is_plain_mean, _mean),
     _aten.sum.dim_IntList: (_is_plain_mean, _mean),
     _aten.clone.default: (_is_plain_clone, _clone),
-    _aten.select.int: (_is_plain_select, _select),
     _aten.select_scatter.default: (_is_plain_scatter, _scatter),
     _aten.slice_scatter.default: (_is_plain_scatter, _scatter),
-    _aten.unsqueeze.default: (_is_plain_unsqueeze, _unsqueeze),
     _aten.cross.default: (_is_plain_cross, _cross),
-    _aten.tensor_split.sections: (_is_plain_tensor_split, _tensor_split),
-    _aten.slice.Tensor: (_is_plain_slice, _slice),
     _aten.view.default: (is_view_of_data, view_of_data),
     _aten.roll.default: (_is_roll_of_data, lambda x, *shifts: _like(x)),
     _aten.im2col.default: (_is_im2col_of_data, _im2col),
     _aten.affine_grid_generator.default: (_is_plain_affine_grid, _affine_grid),
+    **OF_PARTS,
     **dict.fromkeys(_BINARY, (_is_plain_binary, _binary)),
     **dict.fromkeys(_RESIZING, (_is_resizing_of_data, _resizing)),
     **dict.fromkeys(_UNARY, (_is_plain_unary, _like)),

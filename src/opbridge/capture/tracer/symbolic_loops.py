@@ -18,7 +18,7 @@ import contextlib
 import inspect
 import itertools
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any, Protocol
 
@@ -44,9 +44,6 @@ __all__ = [
     "asking",
     "asks",
     "iterations_of",
-    "note_part",
-    "number_at",
-    "once",
     "runs_in",
     "runs_over",
 ]
@@ -87,7 +84,7 @@ class Loops:
         asking: The one that asks whether there is a further iteration.
         lists: The lists and tuples that may grow, by identity; see `growing`.
         carried: Numbers that are read from tensors which a loop carries, each with its tensor, by their identity.
-        made: What has been made since the last decision; see `once`.
+        made: What has been made since the last decision; see `made_once`.
         forms: The sequences that lists have become since a loop has filled them, each with its list, by identity.
         asked_of_data: Whether there was one whose number of iterations data decide.
         has_learned: Whether this run has shown what it needs to know from its begin.
@@ -433,40 +430,6 @@ class SymbolicLoop:
     def count(self) -> Any:
         """How many iterations it has had, for any number of them."""
         return self.counted.length if self.is_over else self._index
-
-
-def number_at(numbers: torch.Tensor, index: Any) -> Any:
-    """The number of an index in a tensor of one dimension: one number, however often it is asked for."""
-    if not _active:
-        return torch.select(numbers, 0, index).item()
-    known = _active[-1].numbers_read
-    key = id(numbers), numbers._version, id(index)
-    if key not in known:
-        known[key] = torch.select(numbers, 0, index).item(), numbers, index
-    return known[key][0]
-
-
-def once(what: str, objects: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-    """What a function gives, made once of the same objects; anew after a decision, whose other side may lack it.
-
-    Args:
-        what: What it is.
-        objects: What it is made of: tensors, symbolic numbers, and others that can be compared.
-        make: Makes it.
-    """
-    if not _active:
-        return make()
-    made = _active[-1].made
-    key = what, tuple((id(each), each._version) if isinstance(each, torch.Tensor) else str(each) for each in objects)
-    if key not in made:
-        made[key] = make(), objects
-    return made[key][0]
-
-
-def note_part(size: Any, total: Any) -> None:
-    """Notes the size of a part of a tensor that an iteration is given, and the sum of the sizes of all parts."""
-    if _active and _active[-1].running:
-        _active[-1].running[-1].parts[-1].append((size, total))
 
 
 def runs_over(frame: FrameType) -> bool:

@@ -10,10 +10,11 @@ import torch
 from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.loop_filled_lists import gathered_numbers
+from opbridge.capture.tracer.made_once import note_part, number_at, once
 from opbridge.capture.tracer.padded_parts import padded
 from opbridge.capture.tracer.sized_sequences import SizedSequence, is_asked
 from opbridge.capture.tracer.symbolic_list import sequence_of
-from opbridge.capture.tracer.symbolic_loops import asks, note_part, number_at, once
+from opbridge.capture.tracer.symbolic_loops import asks
 
 __all__ = ["CUTTING", "INTEGERS", "Numbers", "Parts", "Rows", "chained_tensors", "cut"]
 

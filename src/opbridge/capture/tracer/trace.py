@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -19,7 +19,6 @@ from opbridge.base.torch_private import (
     torch_overrides,
     torch_proxies,
     torch_shape_env,
-    torch_sizes,
     torch_sizes_in_python,
     torch_subclasses,
     torch_tracing,
@@ -30,6 +29,7 @@ from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.input_names import input_names
 from opbridge.capture.tracer.builtin_functions import following_sizes
 from opbridge.capture.tracer.contiguous_copies import ContiguousCopies, Copying
+from opbridge.capture.tracer.control_flow_operators import ControlFlowOperators
 from opbridge.capture.tracer.fakes import Fakes
 from opbridge.capture.tracer.idle_questions import leaving_out_idle_questions
 from opbridge.capture.tracer.known_items import Known
@@ -155,9 +155,10 @@ class _Run:
         self._origins = Origins(module)
         self._repeating = repeating
         self._note = self._origins.note if repeating is None else self._compare
-        self._origin: tuple[Any, str] = tuple, ""
+        self._operators: ControlFlowOperators | None = None
         if merged is not None:
-            self._note = self._note_origin
+            self._operators = ControlFlowOperators(lambda: self._recording, self._body, self._fakes, merged.sizes)
+            self._note = self._operators.note_origin
         known = Known.ALL if answers is None and merged is None else Known.QUOTIENTS
         self._recorder = Recorder(self._note, self._fakes.mode, self._constant, known=known)
         self._recording = self._recorder
@@ -200,10 +201,11 @@ class _Run:
         if self._merged is not None:
             leaves = pytree.tree_leaves((args, kwargs))
             given = {name: leaf for name, leaf in zip(self._names, leaves, strict=True) if name}
-            self._merged.begin = self._begin
-            self._merged.branch = self._branch
-            self._merged.repeat = self._repeat
-            self._merged.negated = self._negated
+            assert self._operators is not None
+            self._merged.begin = self._operators.begin
+            self._merged.branch = self._operators.branch
+            self._merged.repeat = self._operators.repeat
+            self._merged.negated = self._operators.negated
             for symbol, limits in self._merged.limits.items():
                 torch_shape_env.suppose_limits(self._fakes.sizes.env, symbol, *limits)
             with self._knowing_sizes():
@@ -256,91 +258,6 @@ class _Run:
 
     def _noting_zeros(self) -> contextlib.AbstractContextManager[None]:
         return torch_shape_env.noting_zeros(self._fakes.sizes.env) if self._shapes.axes else contextlib.nullcontext()
-
-    def _begin(self, sources: Any, path: str) -> None:
-        self._origin = sources, path
-
-    def _note_origin(self, node: Node) -> None:
-        """Notes where an operator of a path comes from."""
-        node.meta["sources"], node.meta["module_path"] = self._origin
-
-    def _branch(self, condition: Any, side: Callable[[bool], list[torch.Tensor]]) -> list[torch.Tensor]:
-        """What the one side or the other gives, as an operator `cond`; each is recorded with the condition known."""
-        recorder = self._recording
-        value = torch_decisions.known(condition)
-        if value is not None:
-            return side(value)
-        bodies = []
-        sizes = self._merged.sizes
-        for answer in (True, False):
-            with torch_decisions.supposing(condition, answer) if sizes is None else contextlib.nullcontext():
-                bodies.append(self._body(lambda answer=answer: tuple(side(answer))))
-        given = list(map(_returned, bodies))
-        on_true, on_false = map(self._held, ("true_graph_", "false_graph_"), bodies)
-        node = recorder.tracer.create_node(
-            "call_function", torch_decisions.COND, (recorder.argument(condition), on_true, on_false, ()), {}, "cond"
-        )
-        results = [torch_decisions.union(self._fakes.mode, *each) for each in zip(*given, strict=True)]
-        if sizes is not None:
-            for each in zip(results, *given, strict=True):
-                sizes.note_union(condition, *each)
-        recorder.bind(results, node)
-        torch_sizes.note_unknown_symbols(node, self._fakes.sizes.env, results)
-        return results
-
-    def _repeat(
-        self, goes_on: Callable[..., Any], iteration: Callable[..., list[torch.Tensor]], begin: list[torch.Tensor]
-    ) -> list[torch.Tensor]:
-        """What the iterations of a loop give in the end, as an operator `while_loop`.
-
-        A size that an iteration changes is one that only data decides, in the iterations and after them.
-
-        Args:
-            goes_on: Whether there is a further iteration, for the tensors of now.
-            iteration: The tensors after an iteration, for those before it.
-            begin: The tensors before the first one.
-        """
-        recorder, env, mode = self._recording, self._fakes.sizes.env, self._fakes.mode
-        changing: list[set[int]] = [set() for _ in begin]
-        while True:
-            with torch_decisions.unsupposing(env):
-                given = [torch_decisions.like(mode, *each, ignored=True) for each in zip(begin, changing, strict=True)]
-                condition = self._body(goes_on, *given)
-            with torch_decisions.unsupposing(env):
-                body = self._body(lambda *values: tuple(iteration(*values)), *given)
-                found = [
-                    torch_decisions.differing(*each) - known
-                    for *each, known in zip(given, _returned(body), changing, strict=True)
-                ]
-            if not any(found):
-                break
-            changing = [known | new for known, new in zip(changing, found, strict=True)]
-        carried = tuple(map(recorder.argument, begin))
-        bodies = self._held("while_cond_graph_", condition), self._held("while_body_graph_", body)
-        node = recorder.tracer.create_node(
-            "call_function", torch_decisions.WHILE_LOOP, (*bodies, carried, ()), {}, "while_loop"
-        )
-        results = [torch_decisions.like(mode, *each, ignored=False) for each in zip(begin, changing, strict=True)]
-        recorder.bind(results, node)
-        torch_sizes.note_unknown_symbols(node, env, results)
-        return results
-
-    def _negated(self, condition: Any) -> Any:
-        """The opposite of a condition."""
-        if not isinstance(condition, torch.SymBool):
-            return not condition
-        recorder = self._recording
-        node = recorder.tracer.create_node("call_function", torch.sym_not, (recorder.argument(condition),), {})
-        result = torch_decisions.negated(condition)
-        recorder.track_number(result, node)
-        return result
-
-    def _held(self, prefix: str, body: GraphModule) -> Node:
-        """The node of a body of an operator."""
-        tracer = self._recording.tracer
-        name = tracer.get_fresh_qualname(prefix)
-        setattr(tracer.root, name, body)
-        return tracer.create_node("get_attr", name, (), {})
 
     def _decide(self, condition: torch.SymBool, element: tuple[int, int] | None) -> bool | None:
         recorder = self._recorder
@@ -488,11 +405,6 @@ class _Run:
             stack.enter_context(recording_launches(lambda: self._recording))
             stack.enter_context(self._recorder.recording())
             yield
-
-
-def _returned(body: GraphModule) -> list[Any]:
-    """What a body returns, without values."""
-    return [each.meta["val"] for each in body.graph.output_node().args[0]]
 
 
 def _leaf(path: str, value: Any) -> Leaf:

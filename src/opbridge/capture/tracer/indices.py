@@ -1,0 +1,76 @@
+"""Indices of tensors that are sizes, integer tensors without dimensions, or slices with these, as operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from opbridge.capture.tracer.tensors_as_numbers import is_number, number
+
+__all__ = ["asks_for_number", "index_by", "write_at"]
+
+
+def asks_for_number(item: Any) -> bool:
+    if isinstance(item, slice):
+        return any(isinstance(each, torch.SymInt) or is_number(each) for each in (item.start, item.stop, item.step))
+    return isinstance(item, torch.SymInt) or is_number(item)
+
+
+def _holds_number(item: Any) -> bool:
+    """Whether an index is an integer tensor without dimensions, or a slice with one."""
+    parts = (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
+    return any(map(is_number, parts))
+
+
+def write_at(x: torch.Tensor, index: Any, value: Any) -> bool:
+    """Writes to places that sizes or tensors give, or slices that tensors give, for which torch asks numbers.
+
+    Returns:
+        False for other indices, which are left to torch.
+    """
+    items = list(index) if isinstance(index, tuple) else [index]
+    if not any(isinstance(item, torch.SymInt) or _holds_number(item) for item in items):
+        return False
+    part = index_by(x, items)
+    if part is None:
+        return False
+    if isinstance(value, torch.Tensor):
+        while value.dim() > part.dim() and isinstance(value.shape[0], int) and value.shape[0] == 1:
+            value = value[0]  # as torch leaves out leading dimensions of 1
+        if value.dim() > part.dim():
+            return False
+    if isinstance(value, torch.Tensor):
+        part.copy_(value)
+    else:
+        part.fill_(value)
+    return True
+
+
+def index_by(x: torch.Tensor, items: list[Any]) -> Any:
+    """An index of numbers, slices, None and Ellipsis, as operators; None where there is anything else in it."""
+    if not all(
+        item is None or item is ... or isinstance(item, (int, torch.SymInt, slice)) or is_number(item) for item in items
+    ):
+        return None
+    if any(isinstance(item, bool) for item in items):
+        return None
+    if ... in [item for item in items if not isinstance(item, torch.Tensor)]:
+        at = next(i for i, item in enumerate(items) if item is ...)
+        missing = x.dim() - sum(item is not None and item is not ... for item in items)
+        items = [*items[:at], *[slice(None)] * missing, *items[at + 1 :]]
+    dim = 0
+    for item in items:
+        if item is None:
+            x = torch.unsqueeze(x, dim)
+            dim += 1
+        elif isinstance(item, slice):
+            step = 1 if item.step is None else number(item.step)
+            if isinstance(step, torch.SymInt):
+                torch._check(step > 0)
+            if item.start is not None or item.stop is not None or not isinstance(step, int) or step != 1:
+                x = torch.ops.aten.slice(x, dim, number(item.start), number(item.stop), step)
+            dim += 1
+        else:
+            x = torch.select(x, dim, number(item))
+    return x
