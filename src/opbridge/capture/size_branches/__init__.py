@@ -19,6 +19,8 @@ A condition one branch of which does what changes nothing on the other, as paddi
 6. `continued_padding`: one capture that is valid for both answers, if those for other sizes are the same.
 7. `asked_conditions`: the conditions of these captures, with their answers for many sizes.
    `same_where`: whether a capture, specialised for the sizes of another one, is that one.
+
+Both run the model for other sizes, and compare captures with it there, by `model_runs`.
 """
 
 from __future__ import annotations

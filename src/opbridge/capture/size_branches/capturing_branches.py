@@ -21,6 +21,7 @@ from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.same_graph import is_same_graph
 from opbridge.capture.size_branches.joining import SizedCapture, joined
 from opbridge.capture.size_branches.joining_paths import PathJoining, PathRuns, SizePath
+from opbridge.capture.size_branches.model_runs import Agreeing, ModelRuns
 from opbridge.capture.size_branches.size_numbers import NotJoined
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
@@ -56,7 +57,7 @@ def capture_branches(
     leaves: list[Any],
     shapes: Shapes,
     capture: Callable[[Shapes], CapturedGraph | None],
-    agrees: Callable[[CapturedGraph | None, list[Any]], bool | None],
+    agrees: Agreeing,
     limits: CaptureLimits,
     with_one: frozenset[str],
     paths: SizePaths | None,
@@ -68,8 +69,7 @@ def capture_branches(
         leaves: The leaves of `(args, kwargs)`.
         shapes: The dynamic shapes of the example.
         capture: Captures the model for the sizes of other shapes, without in-place operators; None where that fails.
-        agrees: Whether a capture gives what the model gives on leaves; None where the model raises an error. Without a
-            capture, whether the model runs.
+        agrees: Compares a capture with the model.
         limits: How many captures there may be.
         with_one: The symbols that may be 1 whatever the example's capture asks.
         paths: How paths of it are captured that join again; None where it has loops over sizes, which they cannot hold.
@@ -79,10 +79,14 @@ def capture_branches(
     Returns:
         The graph; None where there is no other branch, where a capture of one fails, or where there are too many.
     """
-    runs: dict[tuple[tuple[str, int], ...], bool] = {}
+    known: list[ModelRuns] = []
 
     def branches_of(graph: CapturedGraph) -> _Branches:
-        return _Branches(graph, leaves, shapes, capture, agrees, limits, with_one, runs)
+        axes = other_branches.plain_axes(graph, shapes)
+        runs = next((each for each in known if each.axes == axes), None)
+        if runs is None:
+            known.append(runs := ModelRuns(leaves, shapes, axes, agrees))
+        return _Branches(graph, shapes, runs, capture, limits, with_one)
 
     most = (limits.captures // _WAYS).bit_length() - 1  # an independent condition doubles the captures
     asked = None if example is None else branches_of(example).count_conditions(most, differing=True)
@@ -119,19 +123,15 @@ class _Branches:
     def __init__(
         self,
         first: CapturedGraph,
-        leaves: list[Any],
         shapes: Shapes,
+        runs: ModelRuns,
         capture: Callable[[Shapes], CapturedGraph | None],
-        agrees: Callable[[CapturedGraph | None, list[Any]], bool | None],
         limits: CaptureLimits,
         with_one: frozenset[str],
-        runs: dict[tuple[tuple[str, int], ...], bool],
     ) -> None:
         self._runs, self._made, self._has_failed = runs, 1, False
         self._right: dict[tuple[tuple[str, int], ...], bool] = {}
-        self._leaves, self._shapes, self._capture, self._agrees = leaves, shapes, capture, agrees
-        self._limits = limits
-        self._axes = other_branches.plain_axes(first, shapes)
+        self._shapes, self._capture, self._limits, self._axes = shapes, capture, limits, runs.axes
         self._zeros = asked_zeros(first, self._axes)
         self._ranges = {
             symbol: (max(axis.low or 0, symbol not in self._zeros), axis.high) for symbol, axis in self._axes.items()
@@ -172,7 +172,7 @@ class _Branches:
             for sizes in itertools.islice(self._breaking(condition, region, self._example), _MOST_TRIED):
                 of_one = differing and is_trivial(condition, self._without_one(frozenset(self._axes)))
                 is_right = self._is_right(sizes) if of_one else False
-                if is_right or self._may_run(sizes):
+                if is_right or self._runs.may_run(sizes):
                     if not is_right:
                         found.add(tuple(sorted(sizes.items())))
                     break
@@ -194,15 +194,14 @@ class _Branches:
             return None  # the range of a size, or that another one follows from it, is what the user says
 
         def capture(sizes: dict[str, int], answers: BranchOracle) -> SizePath:
-            found = self._resized(sizes)
+            found = self._runs.resized(sizes)
             assert found is not None
             return paths.capture(found[0], answers)
 
         def agrees(graph: CapturedGraph, sizes: dict[str, int]) -> bool:
-            found = self._resized(sizes)
-            return found is not None and bool(self._agrees(graph, found[1]))
+            return bool(self._runs.compare(graph, sizes))
 
-        runs = PathRuns(paths.module, capture, paths.merge, self._may_run, agrees)
+        runs = PathRuns(paths.module, capture, paths.merge, self._runs.may_run, agrees)
         return PathJoining(runs, self._example, self._ranges, self._limits).graph()
 
     def explore(self) -> bool:
@@ -217,7 +216,7 @@ class _Branches:
                 if len(tried) >= _MOST_TRIED * len(self._found):
                     break
                 tried.append(sizes)
-                if not self._may_run(sizes):
+                if not self._runs.may_run(sizes):
                     continue
                 if self._limits.why_reached(_WAYS * self._made):
                     return False
@@ -243,41 +242,18 @@ class _Branches:
             # Where no part is left, no element may be either: sizes that are 0 together.
             yield {symbol: base[symbol] if axis.low else 0 for symbol, axis in self._axes.items()}
 
-    def _resized(self, sizes: dict[str, int]) -> tuple[Shapes, list[Any]] | None:
-        """The shapes and the inputs of some sizes; None where there are too many elements.
-
-        None too where a size that follows from others would be negative, as `12 * frames - 48` is for one frame.
-        """
-        shapes = other_branches.with_sizes(self._shapes, {self._axes[each].place: sizes[each] for each in self._axes})
-        if any(axis.size < 0 for axis in shapes.axes.values()):
-            return None
-        if not other_branches.are_few(self._leaves, shapes, self._shapes):
-            return None
-        return shapes, other_branches.of_sizes(self._leaves, shapes)
-
-    def _may_run(self, sizes: dict[str, int]) -> bool:
-        """Whether the model runs for sizes."""
-        key = tuple(sorted(sizes.items()))
-        if key not in self._runs:
-            found = self._resized(sizes)
-            self._runs[key] = found is not None and self._agrees(None, found[1]) is not None
-        return self._runs[key]
-
     def _is_right(self, sizes: dict[str, int]) -> bool:
         """Whether the model runs for sizes, and the first capture gives what it gives."""
         key = tuple(sorted(sizes.items()))
         if key not in self._right:
-            found = self._resized(sizes)
-            agrees = None if found is None else self._agrees(self._found[0].graph, found[1])
-            self._runs[key], self._right[key] = agrees is not None, bool(agrees)
+            self._right[key] = bool(self._runs.compare(self._found[0].graph, sizes))
         return self._right[key]
 
     def _branch(self, condition: SizeCondition, sizes: dict[str, int]) -> Conditions | None:
         """Captures the model for sizes, and gives the conditions of the capture; None where that fails."""
-        found = self._resized(sizes)
+        found = self._runs.resized(sizes)
         assert found is not None
-        shapes, leaves = found
-        graph = self._capture(shapes)
+        graph = self._capture(found[0])
         self._limits.count()
         self._made += 1
         if graph is None or dict(graph.places) != dict(self._found[0].graph.places):
@@ -287,7 +263,7 @@ class _Branches:
             return None
         region = self._conditions(graph, sizes)
         new = SizedCapture(graph, [region], sizes, innermost(condition.stack))
-        if not new.covers(sizes) or not self._agrees(graph, leaves):
+        if not new.covers(sizes) or not self._runs.compare(graph, sizes):
             return None
         for known in self._found:
             if is_same_graph(known.graph, graph):

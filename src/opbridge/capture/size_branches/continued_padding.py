@@ -32,6 +32,7 @@ from opbridge.capture.guards.expressions import holds_at, remainders, symbols_in
 from opbridge.capture.guards.trial_sizes import Sizes, TrialSizes
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.size_branches.asked_conditions import AskedConditions
+from opbridge.capture.size_branches.model_runs import Agreeing, ModelRuns
 from opbridge.capture.size_branches.same_where import is_same_where
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
@@ -47,7 +48,6 @@ _MIXED = 600
 _MOST_TIMES = 8
 
 Capturing = Callable[[Shapes], CapturedGraph | None]
-Agreeing = Callable[[CapturedGraph | None, list[Any]], bool | None]
 
 
 class _CountedPadding(TorchFunctionMode):
@@ -108,8 +108,7 @@ def padding_continued(
         leaves: The leaves of `(args, kwargs)`.
         shapes: The dynamic shapes of the example.
         capture: Captures the model for the sizes of other shapes, without in-place operators; None where that fails.
-        agrees: Whether a capture gives what the model gives on leaves; None where the model raises an error. Without a
-            capture, whether the model runs.
+        agrees: Compares a capture with the model.
         limits: How many captures there may be.
         is_by_size: Whether that is how the capture of the example was made.
     """
@@ -128,16 +127,15 @@ class _PaddingContinuation:
         limits: CaptureLimits,
         is_by_size: bool,
     ) -> None:
-        self._leaves, self._shapes, self._capture, self._agrees = leaves, shapes, capture, agrees
-        self._limits, self._made, self._places = limits, 0, dict(found.places)
+        self._capture, self._limits, self._made, self._places = capture, limits, 0, dict(found.places)
         self._axes = other_branches.plain_axes(found, shapes)
+        self._runs = ModelRuns(leaves, shapes, self._axes, agrees, _MOST_TIMES)
         example = other_branches.sizes_of_symbols(found, shapes)
         self._example = example
         self._ranges = {symbol: (axis.low or 0, axis.high) for symbol, axis in self._axes.items()}
         self._trial = TrialSizes(example, self._ranges)
         self._found, self._is_by_size = found, is_by_size
         self.remainders = _remainders(self._own(found))
-        self._runs: dict[tuple[int, ...], bool] = {}
 
     def _own(self, graph: CapturedGraph) -> list[SizeCondition]:
         """What the model itself asks, of sizes that are known."""
@@ -225,8 +223,7 @@ class _PaddingContinuation:
         best: tuple[int, Sizes] | None = None
         for sizes in found[:_MOST_TRIED]:
             with _CountedPadding() as counted:
-                resized = self._resized(sizes)
-                runs = resized is not None and self._agrees(None, resized[1]) is not None
+                runs = self._runs.compare(None, sizes) is not None
             if runs and (best is None or counted.count > best[0]):
                 best = counted.count, sizes
         return best and best[1]
@@ -237,7 +234,7 @@ class _PaddingContinuation:
     def _captured(self, sizes: Sizes) -> CapturedGraph | None:
         if self._made >= _MOST_CAPTURES or self._limits.why_reached(self._made):
             return None
-        resized = self._resized(sizes)
+        resized = self._runs.resized(sizes)
         if resized is None:
             return None
         graph = self._capture(resized[0])
@@ -263,7 +260,7 @@ class _PaddingContinuation:
         conditions = (*beside, *other.conditions)
         region = [*trial.alike(functools.partial(hold, conditions)), *(each for each in far if hold(conditions, each))]
         is_same = is_same_where(graph, other, conditions, self._ranges, region, is_proven=False)
-        if not is_same or not self._agree(graph, sizes):
+        if not is_same or not self._runs.compare(graph, sizes):
             return None
         self._asked.note(own, sizes)
         return region
@@ -286,7 +283,7 @@ class _PaddingContinuation:
         points = self._asked.points
         ordered = sorted(count, key=lambda place: (-count[place], self._distance(points[place])))
         untried = itertools.islice((points[place] for place in ordered if points[place] not in branches), _MOST_TRIED)
-        return next(filter(self._may_run, untried), None)
+        return next(filter(self._runs.may_run, untried), None)
 
     def _is_model(self, graph: CapturedGraph, branches: Sequence[Sizes]) -> bool:
         """Whether a graph gives what the model gives for sizes that give each two answers together, as far as tried."""
@@ -305,26 +302,8 @@ class _PaddingContinuation:
             if place is None or not pairs(place) - seen:
                 break
             near.remove(place)
-            if self._may_run(points[place]):
-                if not self._agree(graph, points[place]):
+            if self._runs.may_run(points[place]):
+                if not self._runs.compare(graph, points[place]):
                     return False
                 seen |= pairs(place)
         return True
-
-    def _agree(self, graph: CapturedGraph, sizes: Sizes) -> bool:
-        resized = self._resized(sizes)
-        return resized is not None and bool(self._agrees(graph, resized[1]))
-
-    def _may_run(self, sizes: Sizes) -> bool:
-        key = tuple(sizes.values())
-        if key not in self._runs:
-            resized = self._resized(sizes)
-            self._runs[key] = resized is not None and self._agrees(None, resized[1]) is not None
-        return self._runs[key]
-
-    def _resized(self, sizes: Sizes) -> tuple[Shapes, list[Any]] | None:
-        """The shapes and the inputs of some sizes; None where there are too many elements."""
-        shapes = other_branches.with_sizes(self._shapes, {self._axes[each].place: sizes[each] for each in self._axes})
-        if not other_branches.are_few(self._leaves, shapes, self._shapes, _MOST_TIMES):
-            return None
-        return shapes, other_branches.of_sizes(self._leaves, shapes)
