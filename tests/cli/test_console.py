@@ -12,13 +12,13 @@ from rich.console import Console
 from opbridge.base.sources import Source
 from opbridge.cli import console, export_view, operator_view, plan_view
 from opbridge.cli.stages import Stages
-from opbridge.graph.decisions import Decision, Side
+from opbridge.graph.decisions import Branch, Decision
 from opbridge.plan.data import Plan
 from opbridge.plan.rows import PlanRow
 from opbridge.translations.registry import Translation
 from opbridge.verification import Run, Verification
 from opbridge.verification.compare import Comparison, Tolerance
-from opbridge.verification.report import SideReport
+from opbridge.verification.report import BranchReport
 
 NOTE = "the model is in training mode, so that dropout and batch norm behave as they do in training; call model.eval()"
 
@@ -185,7 +185,7 @@ def test_an_export_outside_a_terminal(program):
 DECISION = Decision(
     0,
     (Source("net.py", 7, "forward", "if x.sum() > 0:"),),
-    (Side(True, ("aten::mul.Tensor", "aten::mul.Tensor", "aten::exp")), Side(False)),
+    (Branch(True, ("aten::mul.Tensor", "aten::mul.Tensor", "aten::exp")), Branch(False)),
 )
 
 
@@ -202,10 +202,11 @@ def test_decisions_of_a_plan(plan, terminal):
 @pytest.mark.parametrize("terminal", [True, False])
 def test_decisions_of_an_export(program, terminal):
     program.plan.decisions = (DECISION,)
-    sides = [
-        SideReport("net.py:7", "x.sum() > 0", answer, (), runs) for answer, runs in ((True, ("example",)), (False, ()))
+    branches = [
+        BranchReport("net.py:7", "x.sum() > 0", answer, (), runs)
+        for answer, runs in ((True, ("example",)), (False, ()))
     ]
-    program.verification = verification(comparison(), sides=tuple(sides))
+    program.verification = verification(comparison(), branches=tuple(branches))
     target = screen(terminal=terminal, width=120)
     export_view.print_export(target, program, "net.py:build")
     said = words_of(target)

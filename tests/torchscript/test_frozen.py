@@ -96,7 +96,7 @@ def test_what_is_not_refused_is_not_frozen_either(function):
     assert program.capture.mode != "trace"
     runs = program.verification.runs
     assert [run.label for run in runs[:3]] == ["example", "fresh 1", "fresh 2"]
-    assert {run.kind for run in runs[3:]} == ({"sides"} if function in (branch, loop) else set())
+    assert {run.kind for run in runs[3:]} == ({"branches"} if function in (branch, loop) else set())
     assert program.verification.ok
 
 
@@ -105,7 +105,7 @@ def test_what_is_not_refused_is_not_frozen_either(function):
     [(branch, (X, -X)), (loop, (X, X * 4, X * 30))],
     ids=lambda each: getattr(each, "__name__", ""),
 )
-def test_a_decision_that_is_not_frozen_takes_both_sides(function, inputs):
+def test_a_decision_that_is_not_frozen_takes_both_branches(function, inputs):
     session = opbridge.export(function, (X,), verify=False).session()
     for x in inputs:
         np.testing.assert_array_equal(session.run(None, {"x": x.numpy()})[0], function(x).numpy())

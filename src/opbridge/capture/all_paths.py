@@ -21,7 +21,7 @@ from opbridge.capture.session import CaptureSession
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.capture.tracer.writes import written_by
 from opbridge.graph.captured_graph import CapturedGraph
-from opbridge.graph.decisions import Decision, Side
+from opbridge.graph.decisions import Branch, Decision
 
 __all__ = ["capture_paths"]
 
@@ -224,5 +224,5 @@ def _raising(paths: PathTree) -> Iterator[Decision]:
     """The decisions after which the model raises an error for one answer."""
     for (point, answer), after in paths.next.items():
         if after is None and point is not None:
-            sides = Side(True, raises=answer), Side(False, raises=not answer)
-            yield Decision(-1, point.sources, sides)
+            branches = Branch(True, raises=answer), Branch(False, raises=not answer)
+            yield Decision(-1, point.sources, branches)

@@ -58,9 +58,11 @@ def print_verification(console: Console, verification: Verification) -> None:
         console.print(Text(f"\n{verification.describe_mismatch()}\n", "red"))
     for run in verification.left_out:
         console.print(Text(f"left out: {run.label}: {run.left_out}", "yellow"))
-    for side in verification.sides:
+    for branch in verification.branches:
         console.print(
-            Text(f"branch: {side}: {listed(list(side.runs), 5) or 'not exercised'}", "" if side.runs else "yellow")
+            Text(
+                f"branch: {branch}: {listed(list(branch.runs), 5) or 'not exercised'}", "" if branch.runs else "yellow"
+            )
         )
     if verification.kept:
         console.print(Text(f"same as in the example in all runs: {', '.join(verification.kept)}", "dim"))
@@ -132,7 +134,7 @@ def _export_rows(program: Program, spec: str, whole: bool) -> Iterator[tuple[str
         for worst in _worst_rows(program.verification):
             yield "", shortened(worst, 2 * _LONGEST_NOTE), ""
         if program.verification.untaken:  # which the line above may be too short for
-            yield "", program.verification.describe_sides(), "yellow"
+            yield "", program.verification.describe_branches(), "yellow"
     if program.narrowed is not None:
         yield program.narrowed.precision, shortened(program.narrowed.summary(), 2 * _LONGEST_NOTE), ""
     stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in program.timings.items())

@@ -178,23 +178,25 @@ class Step:
         self.add(node, self.to)
         return node.outputs[0] if outputs == 1 else tuple(node.outputs)
 
-    def loop(self, count: int | ir.Value, value: ir.Value, turn: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
+    def loop(
+        self, count: int | ir.Value, value: ir.Value, iteration: Callable[[ir.Value, ir.Value], ir.Value]
+    ) -> ir.Value:
         """A Loop that a value passes through a number of times; it keeps its type and shape.
 
         Args:
-            count: The number of turns, as an int or a scalar.
-            value: The value before the first turn.
-            turn: Builds one turn, from its number, a scalar, and the value.
+            count: The number of iterations, as an int or a scalar.
+            value: The value before the first iteration.
+            iteration: Builds one iteration, from its number, a scalar, and the value.
         """
         number = self.inside("iteration", ir.DataType.INT64, [])
         going = self.inside("go_on", ir.DataType.BOOL, [])
         carried = self.inside("carried", self.dtype(value), self.shape(value))
-        turns = self.number(count) if isinstance(count, int) else count
+        iterations = self.number(count) if isinstance(count, int) else count
         outer, self.new = self.new, []
-        results = [self.emit("Identity", going), turn(number, carried)]
+        results = [self.emit("Identity", going), iteration(number, carried)]
         nodes, self.new = [each for each, _ in self.new], outer
         body = ir.Graph([number, going, carried], results, nodes=nodes, name=self.name("body"))
-        node = ir.node("Loop", [turns, None, value], attributes={"body": body}, num_outputs=1)
+        node = ir.node("Loop", [iterations, None, value], attributes={"body": body}, num_outputs=1)
         type_ = onnx.helper.make_tensor_type_proto(int(self.dtype(value)), self.shape(value))
         self.types.set(node.outputs[0], type_)
         self.add(node, self.to)

@@ -130,7 +130,7 @@ class CapturedGraph:
         without_one: The symbols that may be 1 as far as the user said, and whose range leaves 1 out.
         zeros: The symbols that the model's own code tells 0 from others, each with the stack trace of the line that
             does. No other condition says that they are not 0.
-        side_sizes: For a graph that decides by sizes, sizes that take each of its sides, by symbol.
+        branch_sizes: For a graph that decides by sizes, sizes that take each of its branches, by symbol.
     """
 
     module: GraphModule
@@ -144,7 +144,7 @@ class CapturedGraph:
     updated: tuple[str, ...] = ()
     without_one: frozenset[str] = frozenset()
     zeros: Mapping[str, str] = field(default_factory=dict)
-    side_sizes: tuple[Mapping[str, int], ...] = ()
+    branch_sizes: tuple[Mapping[str, int], ...] = ()
 
     @property
     def graph(self) -> Graph:

@@ -15,7 +15,7 @@ from opbridge.base.wording import counted, listed
 from opbridge.graph.control_flow import bodies
 from opbridge.graph.operators import calls_in, operator_of
 
-__all__ = ["Asked", "Decision", "Side", "condition_of", "decision_of", "decisions_of", "summary_of"]
+__all__ = ["Asked", "Branch", "Decision", "condition_of", "decision_of", "decisions_of", "summary_of"]
 
 _MOST_OPERATORS = 4
 _OF_ONE_NODE = ("higher_order::cond", "higher_order::while_loop")
@@ -42,13 +42,13 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Side:
+class Branch:
     """What a model does for one answer.
 
     Attributes:
         answer: Whether the condition holds.
         operators: The operators that run for this answer only, in order.
-        raises: Whether the model raises an error, so that the file has no such side.
+        raises: Whether the model raises an error, so that the file has no such branch.
     """
 
     answer: bool
@@ -71,14 +71,14 @@ class Decision:
         number: Which of the graph's decisions it is, from 0; -1 where the model raises for one answer, so that the file
             does not decide.
         sources: The lines that were running, the innermost first.
-        sides: What the model does where the condition holds, and where it does not. For a loop the one side is a turn,
-            and the other one nothing.
+        branches: What the model does where the condition holds, and where it does not. For a loop the one is an
+            iteration, and the other one nothing.
         on_sizes: Where sizes decide it, the condition on these.
     """
 
     number: int
     sources: tuple[Source, ...]
-    sides: tuple[Side, Side]
+    branches: tuple[Branch, Branch]
     on_sizes: str = ""
 
     @property
@@ -95,8 +95,8 @@ class Decision:
 
     @property
     def is_in_file(self) -> bool:
-        """Whether both sides are in the file."""
-        return not any(side.raises for side in self.sides)
+        """Whether both branches are in the file."""
+        return not any(branch.raises for branch in self.branches)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -104,8 +104,9 @@ class Decision:
             "source": self.place,
             "condition": self.condition,
             "in_file": self.is_in_file,
-            "sides": [
-                {"answer": side.answer, "operators": list(side.operators), "raises": side.raises} for side in self.sides
+            "branches": [
+                {"answer": branch.answer, "operators": list(branch.operators), "raises": branch.raises}
+                for branch in self.branches
             ],
         }
 
@@ -116,8 +117,8 @@ def decisions_of(module: GraphModule) -> tuple[Decision, ...]:
     for node, inside in _nodes(module):
         asked = decision_of(node)
         if asked is not None and asked.number not in found:
-            sides = _sides(node, inside, asked.stays)
-            found[asked.number] = Decision(asked.number, asked.sources, sides, asked.on_sizes)
+            branches = _branches(node, inside, asked.stays)
+            found[asked.number] = Decision(asked.number, asked.sources, branches, asked.on_sizes)
     return tuple(found[number] for number in sorted(found))
 
 
@@ -129,7 +130,7 @@ def decision_of(node: Node) -> Asked | None:
 
 
 def summary_of(decisions: Iterable[Decision]) -> str:
-    """One line: "3 decisions that depend on data, all sides in the file"; empty where there are none."""
+    """One line: "3 decisions that depend on data, all branches in the file"; empty where there are none."""
     in_file = [each for each in decisions if each.is_in_file]
     if not in_file:
         return ""
@@ -159,12 +160,12 @@ def _nodes(module: GraphModule) -> Iterator[tuple[Node, GraphModule]]:
             yield from _nodes(body)
 
 
-def _sides(node: Node, module: GraphModule, stays: bool) -> tuple[Side, Side]:
+def _branches(node: Node, module: GraphModule, stays: bool) -> tuple[Branch, Branch]:
     found: Sequence[GraphModule] = list(bodies(node, module))
     if operator_of(node) == "higher_order::while_loop":
-        turn = Side(stays, tuple(_operators(found[-1])))
-        return (turn, Side(False)) if stays else (Side(True), turn)
-    return Side(True, tuple(_operators(found[0]))), Side(False, tuple(_operators(found[-1])))
+        iteration = Branch(stays, tuple(_operators(found[-1])))
+        return (iteration, Branch(False)) if stays else (Branch(True), iteration)
+    return Branch(True, tuple(_operators(found[0]))), Branch(False, tuple(_operators(found[-1])))
 
 
 def _operators(module: GraphModule) -> Iterator[str]:

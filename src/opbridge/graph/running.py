@@ -21,21 +21,21 @@ class Running(Interpreter):
 
     Args:
         module: The graph.
-        note: Is told the node of each decision, and the truth of its condition: for a loop, whether it has a turn.
-        most_turns: The most turns that a loop may have; None: any number.
+        note: Is told the node of each decision, and the truth of its condition: whether a loop has an iteration.
+        most_iterations: The most iterations that a loop may have; None: any number.
     """
 
     def __init__(
-        self, module: GraphModule, note: Callable[[Node, bool], None] | None = None, most_turns: int | None = None
+        self, module: GraphModule, note: Callable[[Node, bool], None] | None = None, most_iterations: int | None = None
     ) -> None:
         super().__init__(module)
         self.extra_traceback = False  # which would be added to what an error says
-        self._note, self._most_turns = note, most_turns
+        self._note, self._most_iterations = note, most_iterations
 
     def run_node(self, n: Node) -> Any:
         if n.op == "call_function" and is_control_flow(n):
             args, _ = self.fetch_args_kwargs_from_env(n)
-            return run_control_flow(n, args, self._note, self._most_turns)
+            return run_control_flow(n, args, self._note, self._most_iterations)
         return super().run_node(n)
 
 
@@ -48,7 +48,7 @@ def run_control_flow(
     node: Node,
     args: Sequence[Any],
     note: Callable[[Node, bool], None] | None = None,
-    most_turns: int | None = None,
+    most_iterations: int | None = None,
 ) -> Any:
     """What a decision or a loop gives.
 
@@ -56,35 +56,35 @@ def run_control_flow(
         node: Its node.
         args: The values of its arguments, among them its graphs.
         note: See `Running`.
-        most_turns: See `Running`.
+        most_iterations: See `Running`.
     """
-    return _RUNS[str(operator_of(node))](node, args, note, most_turns)
+    return _RUNS[str(operator_of(node))](node, args, note, most_iterations)
 
 
-def _branch(node: Node, args: Sequence[Any], note: Any, most_turns: int | None) -> Any:
+def _branch(node: Node, args: Sequence[Any], note: Any, most_iterations: int | None) -> Any:
     condition, if_true, if_false, operands = args
     answer = bool(condition)
     if note is not None:
         note(node, answer)
-    return _run(if_true if answer else if_false, operands, note, most_turns)
+    return _run(if_true if answer else if_false, operands, note, most_iterations)
 
 
-def _repeat(node: Node, args: Sequence[Any], note: Any, most_turns: int | None) -> Any:
+def _repeat(node: Node, args: Sequence[Any], note: Any, most_iterations: int | None) -> Any:
     condition, body, carried, given = args
     carried = tuple(carried)
-    for turn in itertools.count():
-        goes_on = bool(_only(_run(condition, (*carried, *given), note, most_turns)))
-        if turn == 0 and note is not None:
+    for iteration in itertools.count():
+        goes_on = bool(_only(_run(condition, (*carried, *given), note, most_iterations)))
+        if iteration == 0 and note is not None:
             note(node, goes_on)
         if not goes_on:
             return carried
-        if turn == most_turns:
-            raise RuntimeError(f"a loop has more than {counted(turn, 'iteration')}")
-        carried = tuple(_run(body, (*carried, *given), note, most_turns))
+        if iteration == most_iterations:
+            raise RuntimeError(f"a loop has more than {counted(iteration, 'iteration')}")
+        carried = tuple(_run(body, (*carried, *given), note, most_iterations))
 
 
-def _run(body: Any, operands: Sequence[Any], note: Any, most_turns: int | None) -> Any:
-    return Running(body, note, most_turns).run(*operands) if isinstance(body, GraphModule) else body(*operands)
+def _run(body: Any, operands: Sequence[Any], note: Any, most_iterations: int | None) -> Any:
+    return Running(body, note, most_iterations).run(*operands) if isinstance(body, GraphModule) else body(*operands)
 
 
 def _only(value: Any) -> Any:

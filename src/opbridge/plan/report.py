@@ -84,11 +84,11 @@ class PlanReport:
             yield f"allowing {' or '.join(routes)} would add a route for {names} ({share})"
 
     def decision_lines(self) -> Iterator[str]:
-        """The decisions that depend on data: each with its line and its condition, then what each of its sides does."""
+        """The decisions that depend on data: each with its line and its condition, then each of its branches."""
         for each in self.decisions:
             yield f"condition {each.place}: {each.condition}"
-            for side in each.sides:
-                yield f"  {side.answer}: {side if side.raises or each.is_in_file else 'what is in the file'}"
+            for branch in each.branches:
+                yield f"  {branch.answer}: {branch if branch.raises or each.is_in_file else 'what is in the file'}"
         if said := summary_of(self.decisions):
             yield said
 

@@ -87,7 +87,7 @@ def form_of(node: ir.Node, opset: int, to: Format, floats: Floats) -> Form:
     if node.domain not in ("", "ai.onnx"):
         return nothing(f"The types that operators of the domain '{node.domain}' take are not known.")
     if node.op_type in CONTROL_FLOW:
-        # The number of turns and the condition are no floats.
+        # The number of iterations and the condition are no floats.
         return Form(tuple(each in floats for each in node.inputs), tuple(each in floats for each in node.outputs))
     if node.op_type == "BitCast":
         return nothing("It reads the bits of its input.")

@@ -2,7 +2,7 @@
 
 A copy of the model gets nodes that reduce every value of float32 to a few numbers, so that no more memory is needed
 than for a run. Each node that computes is there twice: once on rounded inputs. The numbers of bodies come out of a Loop
-or a Scan as a state, of which the largest of all turns is kept, and out of an If as an output.
+or a Scan as a state, of which the largest of all iterations is kept, and out of an If as an output.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class _Measuring:
         kept.shape = ir.Shape([2 * count])
         scanned = _attribute(node, "num_scan_inputs") if node.op_type == "Scan" else 0
         states = len(node.inputs) - scanned if node.op_type == "Scan" else len(node.inputs) - 2
-        before = 2 if node.op_type == "Loop" else 0  # the number of the turn and the condition
+        before = 2 if node.op_type == "Loop" else 0  # the number of the iteration and the condition
         body.inputs.insert(before + states, state)
         body.outputs.insert((1 if node.op_type == "Loop" else 0) + states, kept)
         given = list(node.inputs)
@@ -245,9 +245,9 @@ class _Measuring:
         total = sum(count for _, _, count in found)
         if not total:
             return list(node.outputs), []
-        for turn, (branch, vectors, count) in enumerate(found):
+        for place, (branch, vectors, count) in enumerate(found):
             others = self._none(total - count)
-            parts = [others, *vectors] if turn else [*vectors, others]
+            parts = [others, *vectors] if place else [*vectors, others]
             vector = self._tools.vector(Place.end(branch), parts)
             vector.shape = ir.Shape([2 * total])
             branch.outputs.append(vector)

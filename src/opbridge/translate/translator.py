@@ -186,8 +186,8 @@ class _Walk:
             self.stands_for[written] = self.stands_for[node]
 
     @contextlib.contextmanager
-    def _naming_sides(self, operator: str) -> Iterator[None]:
-        """Within this context, the nodes of a decision's sides, each a graph of its own, say which node they are of."""
+    def _naming_branches(self, operator: str) -> Iterator[None]:
+        """Within this context, the nodes of branches, each a graph of its own, say which node they are of."""
         named = self._named
         self._named = self._depth + 1 if operator == "higher_order::cond" else named
         try:
@@ -240,7 +240,7 @@ class _Walk:
             built = self.graph(step.graph, [self.stands_for[argument] for argument in node.all_input_nodes])
         elif operator.startswith("higher_order::"):
             convert = self.values.as_operand
-            with self._naming_sides(operator):
+            with self._naming_branches(operator):
                 built = control_flow.translate(
                     operator,
                     self.builder,

@@ -41,7 +41,7 @@ class DynamicSizes:
         conditions: Conditions on the sizes, "(s77 % 2) == 0".
         without_one: The symbols whose ranges leave out a size of 1 that the user did not exclude. It is tried.
         with_zero: The symbols for which a size of 0 is tried: the lengths of caches, which are empty at first.
-        of_sides: Sizes that take each side of the decisions on sizes.
+        of_branches: Sizes that take each branch of the decisions on sizes.
     """
 
     dims: dict[int, tuple[int | str, ...]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class DynamicSizes:
     conditions: tuple[str, ...] = ()
     without_one: frozenset[str] = frozenset()
     with_zero: frozenset[str] = frozenset()
-    of_sides: tuple[dict[str, int], ...] = ()
+    of_branches: tuple[dict[str, int], ...] = ()
 
     def groups(self) -> list[list[dict[str, int]]]:
         """Sizes to try, in groups. The later ones of a group are alternatives if a model refuses the first.
@@ -197,9 +197,9 @@ def from_capture(capture: Capture, leaves: Sequence[Any]) -> DynamicSizes:
         if place in empty and unified.text(symbol) in found.example
     )
     found.without_one = frozenset(map(unified.text, graph.without_one)) & found.example.keys()
-    found.of_sides = tuple(
+    found.of_branches = tuple(
         {**found.example, **{unified.text(symbol): size for symbol, size in sizes.items()}}
-        for sizes in graph.side_sizes
+        for sizes in graph.branch_sizes
     )
     found.conditions = tuple(unified.text(condition.expression) for condition in graph.conditions)
     return found

@@ -22,7 +22,7 @@ from opbridge.onnx.torch_tensor import TorchTensor
 from opbridge.verification.compare import compare
 from opbridge.verification.difference import Search
 from opbridge.verification.intermediate import RuntimeValues, Unusable, counterparts, feeds_of, order_of
-from opbridge.verification.taken_sides import along_taken_sides
+from opbridge.verification.taken_branches import along_taken_branches
 from opbridge.verification.walk import Walk
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def first_difference(
     3. The captured graph is walked in order. PyTorch computes each node on the runtime's values for its inputs.
     4. Of the nodes that a wrong output depends on, the first whose result differs is returned. If there is none, it is
        the one whose result has the largest difference relative to what is allowed.
-    5. A decision is taken as the inputs take it, and its side walked in its place.
+    5. A decision is taken as the inputs take it, and its branch walked in its place.
     6. Random operators, and those that leave memory as it was, are compared in shape and dtype, and the nodes after
        them get the runtime's values.
     7. Positions of equal elements may be in any order where PyTorch leaves it open (`opbridge.verification.ties`).
@@ -74,7 +74,7 @@ def first_difference(
     """
     leaves = pytree.tree_leaves((args, dict(kwargs)))
     try:
-        model, functional = along_taken_sides(model, capture.functional, leaves, lambda node: True)
+        model, functional = along_taken_branches(model, capture.functional, leaves, lambda node: True)
         captured = functional.graph
         values = counterparts(model.graph, captured)
         feeds = feeds_of(model, captured, leaves)

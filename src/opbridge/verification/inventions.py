@@ -9,9 +9,9 @@ import torch
 
 from opbridge.base.wording import listed
 from opbridge.verification.causes import Mismatch
+from opbridge.verification.exercised_branches import ExercisedBranches
 from opbridge.verification.invented import Example, Invention
 from opbridge.verification.report import Run
-from opbridge.verification.sides import Sides
 
 __all__ = ["Inventions"]
 
@@ -44,12 +44,12 @@ class Inventions:
         example: The example inputs, by which others are judged.
     """
 
-    def __init__(self, example: Example, sides: Sides) -> None:
+    def __init__(self, example: Example, branches: ExercisedBranches) -> None:
         """Args:
         example: The example inputs, by which others are judged.
-        sides: The branches that runs take.
+        branches: The branches that runs take.
         """
-        self.example, self._sides = example, sides
+        self.example, self._branches = example, branches
         self._found: dict[str, _Found] = {}
         self._counts: dict[str, int] = {}
 
@@ -64,8 +64,8 @@ class Inventions:
         what = invention.what
         self._counts[what] = self._counts.get(what, 0) + 1
         if what not in self._found:
-            self._sides.note(run.label, mismatch.args, mismatch.kwargs)
-            branches = self._sides.taken_only_by(run.label)
+            self._branches.note(run.label, mismatch.args, mismatch.kwargs)
+            branches = self._branches.taken_only_by(run.label)
             self._found[what] = _Found(invention, run, branches, mismatch)
 
     def is_mask(self, what: str) -> bool:
@@ -92,7 +92,7 @@ class Inventions:
                 how = f"output '{wrong.name}': {wrong.brief()}"
                 if number < _MOST_SEARCHED and found.wrong and (at := place(found.mismatch, found.wrong)):
                     how = f"{how}, first at {at}"
-                elif line := self._sides.line_of_input(found.invention.position):
+                elif line := self._branches.line_of_input(found.invention.position):
                     how = f"{how}; the model takes it at {line}"
             yield (
                 f"the file differs from PyTorch where {found.invention.what}, which no input given has ({run.label}"

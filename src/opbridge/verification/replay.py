@@ -13,7 +13,7 @@ PyTorch, and at each operator that decides so, the runtime's value is taken wher
 3. *Signs* (eigenvectors of symmetric matrices, singular vectors): the runtime's vectors are PyTorch's, some with the
    opposite sign; see `signs`.
 
-Where the model decides by data or by sizes, the graph is computed along the sides that the inputs take.
+Where the model decides by data or by sizes, the graph is computed along the branches that the inputs take.
 
 The file is right where the outputs of this computation agree with its own.
 
@@ -44,7 +44,7 @@ from opbridge.verification.graph_run import GraphRun
 from opbridge.verification.intermediate import RuntimeValues, counterparts, feeds_of
 from opbridge.verification.rounding import rounded, rounds
 from opbridge.verification.signs import has_free_signs, with_signs_of
-from opbridge.verification.taken_sides import along_taken_sides
+from opbridge.verification.taken_branches import along_taken_branches
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
@@ -105,7 +105,7 @@ def replay(
         Unusable: The values of the runtime cannot be had, or PyTorch cannot compute a node.
     """
     leaves = pytree.tree_leaves((args, dict(kwargs)))
-    model, functional = along_taken_sides(model, capture.functional, leaves, _decides)
+    model, functional = along_taken_branches(model, capture.functional, leaves, _decides)
     if not any(_decides(node) for node in functional.graph.graph.nodes):
         return None
     found = counterparts(model.graph, functional.graph)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from opbridge.verification.difference import FirstDifference
     from opbridge.verification.runtime_failure import RuntimeFailure
 
-__all__ = ["LOADING", "OutputReport", "Run", "SideReport", "Verification"]
+__all__ = ["LOADING", "BranchReport", "OutputReport", "Run", "Verification"]
 
 LOADING = "loading"
 """The label of the run that is none, as the runtime does not load the file."""
@@ -30,9 +30,9 @@ class Run:
     """One comparison of PyTorch and the runtime, on one set of inputs.
 
     Attributes:
-        kind: "example", "fresh" (new values), "sizes" (other sizes, new values), "sides" (values that take another side
-            of a decision), "values" (values for which an output has numbers that had none), "ends" (the ends of dtypes)
-            or "given" (the user's own inputs).
+        kind: "example", "fresh" (new values), "sizes" (other sizes, new values), "branches" (values that take another
+            branch of a decision), "values" (values for which an output has numbers that had none), "ends" (the ends of
+            dtypes) or "given" (the user's own inputs).
         label: "example", "fresh 1" or "batch=1".
         comparisons: One for each output of the graph; empty if the run was left out or failed.
         left_out: Why the run was left out: the error of the model itself on these inputs, a condition of the capture
@@ -84,15 +84,15 @@ class OutputReport:
 
 
 @dataclass(frozen=True)
-class SideReport:
-    """One side of a decision that depends on data, over all runs.
+class BranchReport:
+    """One branch of a decision that depends on data, over all runs.
 
     Attributes:
         source: The line of the decision, "model.py:12".
         condition: The condition as the line has it.
         answer: Whether it holds.
         operators: The operators that run for this answer only.
-        runs: The labels of the runs that took this side.
+        runs: The labels of the runs that took this branch.
     """
 
     source: str
@@ -119,7 +119,7 @@ class Verification:
         seconds: The duration in seconds.
         domains: Where a run differs, the inputs whose fresh values were drawn from a domain that the example shows,
             with its name (see `opbridge.verification.domains`).
-        sides: The sides of the decisions that are in the file, each with the runs that took it.
+        branches: The branches of the decisions that are in the file, each with the runs that took it.
         unrun: Why the runtime built or loaded the file and could not run it; "" where it ran.
         stage: How far it came then: "built" or "loaded".
     """
@@ -132,7 +132,7 @@ class Verification:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     domains: tuple[tuple[str, str], ...] = ()
-    sides: tuple[SideReport, ...] = ()
+    branches: tuple[BranchReport, ...] = ()
     unrun: str = ""
     stage: str = "built"
 
@@ -188,19 +188,19 @@ class Verification:
         return tuple(run for run in self.runs if run.left_out is not None)
 
     @property
-    def untaken(self) -> tuple[SideReport, ...]:
-        """The sides that no run took."""
-        return tuple(side for side in self.sides if not side.runs)
+    def untaken(self) -> tuple[BranchReport, ...]:
+        """The branches that no run took."""
+        return tuple(branch for branch in self.branches if not branch.runs)
 
-    def describe_sides(self) -> str:
-        """How many sides of the decisions the runs took, and which they did not; empty where there are none."""
-        count, untaken = len(self.sides), self.untaken
+    def describe_branches(self) -> str:
+        """How many branches of the decisions the runs took, and which they did not; empty where there are none."""
+        count, untaken = len(self.branches), self.untaken
         if not untaken:
             return "both branches exercised" if count == 2 else f"all {count} branches exercised" if count else ""
         return f"{len(untaken)} of {count} branches not exercised by any run: {listed(list(map(str, untaken)), 3)}"
 
     def summary(self) -> str:
-        """One line: which outputs agree or differ, and on which inputs; which sides of decisions no run took."""
+        """One line: which outputs agree or differ, and on which inputs; which branches of decisions no run took."""
         failed = next((run for run in self.runs if run.failure is not None), None)
         if failed is not None:
             return f"{self.runtime} fails to run it ({failed.label})"
@@ -219,14 +219,14 @@ class Verification:
             return f"{len(wrong)} of {counted(len(outputs), 'output')} {verb} {on}: {listed(wrong, 3)}{where}"
         random = f", {len(self.random)} random in shape and dtype only" if self.random else ""
         forgiven = "".join(f", '{name}' {remark}" for name, remark in self._forgiven())
-        sides = f", {said}" if (said := self.describe_sides()) else ""
+        branches = f", {said}" if (said := self.describe_branches()) else ""
         nothing = listed([f"'{name}' is {what}" for name, what in self.uncompared.items()], 3)
         if self.verdict == "nothing compared":
-            return f"nothing was compared with PyTorch, as {nothing} {on}{sides}"
+            return f"nothing was compared with PyTorch, as {nothing} {on}{branches}"
         count = len(outputs) - len(self.uncompared)
         verb = "agrees" if count == 1 else "agree"
         nothing = f", nothing else was compared, as {nothing} throughout" if nothing else ""
-        return f"{counted(count, 'output')} {verb} with PyTorch{random} {on}{nothing}{forgiven}{sides}"
+        return f"{counted(count, 'output')} {verb} with PyTorch{random} {on}{nothing}{forgiven}{branches}"
 
     def _forgiven(self) -> list[tuple[str, str]]:
         """The outputs with differences beyond the tolerance that are right nevertheless, and why."""
@@ -316,9 +316,9 @@ class Verification:
             "kept": list(self.kept),
             "notes": list(self.notes),
             "unrun": self.unrun or None,
-            "sides": [
-                {**dataclasses.asdict(side), "operators": list(side.operators), "runs": list(side.runs)}
-                for side in self.sides
+            "branches": [
+                {**dataclasses.asdict(branch), "operators": list(branch.operators), "runs": list(branch.runs)}
+                for branch in self.branches
             ],
             "domains": dict(self.domains),
             "seconds": self.seconds,
@@ -350,7 +350,7 @@ class Verification:
         if len(left_out) > _MAX_LEFT_OUT:
             lines.append(f"left out: {counted(len(left_out) - _MAX_LEFT_OUT, 'run')} more")
         lines.extend(f"accepted: '{name}' {remark}" for name, remark in self._forgiven())
-        lines.extend(f"branch: {side}: {listed(list(side.runs), 5) or 'not exercised'}" for side in self.sides)
+        lines.extend(f"branch: {branch}: {listed(list(branch.runs), 5) or 'not exercised'}" for branch in self.branches)
         if self.kept:
             lines.append(f"same as in the example in all runs: {listed(list(self.kept), 6)}")
         if self.ok:
@@ -428,6 +428,6 @@ def _inputs_of(run: Run) -> str:
         return f"inputs at the {run.label}"
     if run.kind == "values":
         return f"inputs for which an output has numbers ({run.label})"
-    if run.kind == "sides":
+    if run.kind == "branches":
         return f"inputs that take another branch ({run.label})"
     return f"fresh inputs ({run.label})"

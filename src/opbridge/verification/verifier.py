@@ -20,6 +20,7 @@ from opbridge.request.verification_config import VerificationConfig
 from opbridge.runtimes import known
 from opbridge.runtimes.child import ProcessEnded
 from opbridge.verification import exchange, small_differences
+from opbridge.verification.branch_inputs import Inputs, branch_inputs
 from opbridge.verification.causes import Mismatch, search_difference
 from opbridge.verification.compare import compare, incomparable
 from opbridge.verification.correspondence import Correspondence, OtherOutputs
@@ -27,6 +28,7 @@ from opbridge.verification.difference import FirstDifference
 from opbridge.verification.domains import Domain
 from opbridge.verification.eager import Eager, explain
 from opbridge.verification.ended_runs import EndedRuns
+from opbridge.verification.exercised_branches import ExercisedBranches
 from opbridge.verification.extremes import inputs_at_ends
 from opbridge.verification.fresh_inputs import fresh_inputs, kind_of
 from opbridge.verification.given_inputs import Call, Calls, fitted, input_sets
@@ -40,8 +42,6 @@ from opbridge.verification.random_outputs import RandomOutputs
 from opbridge.verification.replay import Replay, has_nodes_of_operators, replay
 from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
-from opbridge.verification.side_inputs import Inputs, side_inputs
-from opbridge.verification.sides import Sides
 from opbridge.verification.unchecked_operators import checked
 from opbridge.verification.uncovered_sizes import is_small, uncovered_sizes
 from opbridge.verification.unproven import constants, gives_numbers, uncompared, without_numbers
@@ -61,11 +61,11 @@ _SIZES_SEED = 1000
 _MOST_UNCOVERED = 6
 """At how many sizes that the capture leaves out a file is compared, without those that the model refuses."""
 
-_OWN = ("fresh", "sizes", "sides", "values")
+_OWN = ("fresh", "sizes", "branches", "values")
 """The kinds of runs whose inputs opbridge makes up."""
 
 _MOST_SECONDS = 20.0
-"""How long, in processor time, inputs are searched for that take the sides of decisions which no run has taken."""
+"""How long, in processor time, inputs are searched for that take the branches of decisions which no run has taken."""
 
 
 class Verifier:
@@ -116,8 +116,8 @@ class Verifier:
         outputs = ModelOutputs(model, self._eager, self._matching.expected, options.seed)
         self._judge = Judge(outputs, self._replay, options.seed)
         self._random = RandomOutputs(outputs, args, kwargs, options.seed)
-        self._sides = Sides(capture or deciding, options.seed)
-        self._inventions = Inventions(self._example(outputs), self._sides)
+        self._branches = ExercisedBranches(capture or deciding, options.seed)
+        self._inventions = Inventions(self._example(outputs), self._branches)
         self._ended = EndedRuns(runtime_label(options.runtime), self._matching)
         # For each output, the value that all of its elements had in all runs so far; None where there were several.
         self._constants: list[float | None] = []
@@ -141,7 +141,7 @@ class Verifier:
                 kept = self._run_fresh(recorded.calls if recorded is not None else ())
                 self._run_other_sizes()
                 self._run_ends()
-                self._run_sides()
+                self._run_branches()
                 self._run_values()
         if self._options.inputs is None:  # recorded calls ask for sizes such as theirs, and not for all
             self._run_uncovered_sizes()
@@ -163,7 +163,7 @@ class Verifier:
             tuple(self._notes),
             seconds,
             self._domains() if self._mismatch is not None else (),
-            self._sides.reports({run.label for run in self._runs if run.left_out is None}),
+            self._branches.reports({run.label for run in self._runs if run.left_out is None}),
         )
 
     def _example(self, outputs: ModelOutputs) -> Example:
@@ -316,16 +316,16 @@ class Verifier:
             if not self._runs[-1].ok:
                 return
 
-    def _run_sides(self) -> None:
-        """Runs on inputs that take sides of decisions which no run before has taken."""
-        if not self._options.samples or not self._sides.untaken:
+    def _run_branches(self) -> None:
+        """Runs on inputs that take branches of decisions which no run before has taken."""
+        if not self._options.samples or not self._branches.untaken:
             return
         start = time.process_time()
         for label, args, kwargs in self._unlike_example():
-            if not self._sides.untaken or time.process_time() - start > _MOST_SECONDS:
+            if not self._branches.untaken or time.process_time() - start > _MOST_SECONDS:
                 return
-            if self._sides.found_by(args, kwargs):
-                self._try("sides", label, args, kwargs)
+            if self._branches.found_by(args, kwargs):
+                self._try("branches", label, args, kwargs)
                 run = self._runs[-1]
                 if run.left_out is not None and (not run.invented or self._inventions.has_several(run.invented)):
                     self._runs.pop()  # the model takes no such inputs, which nobody asked for, or they tell nothing new
@@ -335,7 +335,7 @@ class Verifier:
         matching = self._matching
         names = dict(zip(matching.positions, matching.names, strict=True))
         given = (self._args, self._kwargs, self._options.seed)
-        return side_inputs(*given, kept=matching.fixed, sizes=matching.dynamic_sizes(), names=names)
+        return branch_inputs(*given, kept=matching.fixed, sizes=matching.dynamic_sizes(), names=names)
 
     def _run_values(self) -> None:
         """Runs on inputs for which outputs have numbers that had none in any run before: were empty, or NaN."""
@@ -357,7 +357,7 @@ class Verifier:
                 # The model takes no such inputs, or few of PyTorch's digits are right there: others may prove more.
                 doubtful = doubtful or (run if run.left_out is None else None)
                 self._runs.pop()
-                self._sides.forget(label)
+                self._branches.forget(label)
             wanted &= self._without_numbers()
         if wanted and doubtful is not None:
             self._runs.append(doubtful)
@@ -418,7 +418,7 @@ class Verifier:
         """Leaves the last run out: what it shows proves nothing. Returns false."""
         run = self._runs[-1]
         self._runs[-1] = Run(run.kind, run.label, left_out=reason)
-        self._sides.forget(run.label)
+        self._branches.forget(run.label)
         if self._mismatch is not None and self._mismatch.run == len(self._runs) - 1:
             self._mismatch = None
         self._judge.forget()
@@ -475,7 +475,7 @@ class Verifier:
                 matching.output_names, expected, actual, self._precisions, strict=True
             )
         )
-        self._sides.note(label, args, kwargs)
+        self._branches.note(label, args, kwargs)
         run = Run(kind, label, comparisons)
         if not run.ok and not self._is_exact:
             run = self._judged(run, args, kwargs, expected, actual)

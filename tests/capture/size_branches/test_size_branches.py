@@ -23,14 +23,14 @@ def _agrees(session, model, x):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("each", DECIDING_BY_SIZE, ids=lambda each: each.name)
-def test_all_sides_are_in_the_file(each):
+def test_all_branches_are_in_the_file(each):
     torch.manual_seed(1)
     program = opbridge.export(each.model, (_given(each.example),), dynamic_shapes=_named(each.example))
     assert not [note for note in program.plan.notes if "valid only for" in note]
     on_sizes = [decision for decision in program.plan.decisions if decision.on_sizes]
     assert len(on_sizes) == each.on_sizes
     assert len(program.plan.decisions) - len(on_sizes) == each.on_data
-    assert not [side for side in program.verification.sides if not side.runs and "shape" in side.condition]
+    assert not [each for each in program.verification.branches if not each.runs and "shape" in each.condition]
     session = program.session()
     for sizes in each.sizes:
         for _ in range(3):
@@ -83,7 +83,7 @@ def test_what_is_common_comes_once():
     assert "Relu" not in inside
 
 
-def test_a_side_on_which_the_model_raises_is_none():
+def test_a_branch_on_which_the_model_raises_is_none():
     def model(x):
         if x.shape[0] > 5:
             raise ValueError("too many")
@@ -94,7 +94,7 @@ def test_a_side_on_which_the_model_raises_is_none():
     assert any("only for batch <= 5" in note for note in program.plan.notes)
 
 
-def test_a_side_that_gives_another_rank_is_refused_with_the_line():
+def test_a_branch_that_gives_another_rank_is_refused_with_the_line():
     def model(x):
         return x[0] if x.shape[0] == 5 else x * 2
 

@@ -52,7 +52,7 @@ def a_comprehension_in_a_comprehension(x):
 
 
 @deciding(0, loops=1, rows=True)
-def a_first_turn_that_differs(x):
+def a_first_iteration_that_differs(x):
     h, found = None, []
     for row in x:
         h = row if h is None else torch.tanh(h + row)

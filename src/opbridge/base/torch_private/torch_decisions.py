@@ -22,7 +22,7 @@ __all__ = [
     "CARRIED",
     "COND",
     "DECISION",
-    "FIRST_TURN",
+    "FIRST_ITERATION",
     "GATHERED",
     "GATHERED_ALONG",
     "WHILE_LOOP",
@@ -51,9 +51,9 @@ _LIBRARY = torch.library.Library("opbridge_capture", "FRAGMENT")
 _LIBRARY.define("decision(Tensor[] tensors, SymInt[] numbers, Scalar condition, bool answer) -> ()")
 _LIBRARY.impl("decision", lambda *args: None, "CompositeExplicitAutograd")
 
-_LIBRARY.define("first_turn(*, Device? device=None) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+_LIBRARY.define("first_iteration(*, Device? device=None) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
 _LIBRARY.impl(  # fake tensors of torch 2.13 give a device to what takes no tensor
-    "first_turn",
+    "first_iteration",
     lambda *, device=None: torch.zeros((), dtype=torch.int64, device=device),
     "CompositeExplicitAutograd",
 )
@@ -104,7 +104,7 @@ DECISION = torch.ops.opbridge_capture.decision.default
 Its tensors and numbers are what Python's variables hold there.
 """
 
-FIRST_TURN = torch.ops.opbridge_capture.first_turn.default
+FIRST_ITERATION = torch.ops.opbridge_capture.first_iteration.default
 """The number of turns that a loop has had, before the first one. A capture takes it for a value that data decide."""
 
 CARRIED = torch.ops.opbridge_capture.carried.default

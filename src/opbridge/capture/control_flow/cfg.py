@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_TURN
+from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_ITERATION
 from opbridge.capture.control_flow.ambiguous_phi_sources import held as held_at
 from opbridge.capture.control_flow.blocks import Block, Local, Loop, Outer, Phi, dominators_of, in_order
 from opbridge.capture.control_flow.carried_numbers import carried
@@ -35,7 +35,7 @@ from opbridge.graph.node_sources import sources_of
 __all__ = ["ControlFlowGraph"]
 
 
-_MADE = {FIRST_TURN: no_iteration, CARRIED: carried}
+_MADE = {FIRST_ITERATION: no_iteration, CARRIED: carried}
 """What takes the place of operators that a capture takes for values that data decide."""
 
 

@@ -38,7 +38,7 @@ class CFGLowering:
         sizes: The same.
         limits: The same.
         begin: Called with the sources and the path of the module of what runs next.
-        branch: Called with a condition and a function that runs one of its sides; gives what the side gives.
+        branch: Called with a condition and a function that runs one of its branches; gives what the branch gives.
         repeat: Called with functions for the condition and the iterations of a loop, and what these begin with.
         negated: Called with a condition; gives its opposite.
         decisions: The lines of each decision, the innermost first.
@@ -141,12 +141,12 @@ class CFGLowering:
         return self._value(block.condition, inputs, scope)
 
     def decide(self, block: Block, join: Block, inputs: Mapping[str, Any], scope: dict[Any, Any]) -> None:
-        """Runs a decision, up to where both sides go on together."""
+        """Runs a decision, up to where both branches go on together."""
         live = self.live(join)
 
-        def side(answer: bool) -> list[Any]:
+        def results_for(answer: bool) -> list[Any]:
             inner = dict(scope)
-            with self.sizes.on_side(block.after[answer]) if self.sizes is not None else contextlib.nullcontext():
+            with self.sizes.on_branch(block.after[answer]) if self.sizes is not None else contextlib.nullcontext():
                 self.enter(block.after[answer], block, inputs, inner)
                 self.run(block.after[answer], join, inputs, inner)
                 self.ask(block)
@@ -154,7 +154,7 @@ class CFGLowering:
 
         self.ask(block)
         condition = self._value(block.condition, inputs, scope)
-        found = self.branch(condition, side)
+        found = self.branch(condition, results_for)
         scope.update(zip(live, found, strict=True))
 
     def loop(self, start: Block, inputs: Mapping[str, Any], scope: dict[Any, Any]) -> Block:
@@ -267,7 +267,7 @@ def _places(form: Any) -> Iterator[Any]:
 
 
 def _region(block: Block, join: Block) -> set[Block]:
-    """The blocks after a decision, up to and with the one where its sides join."""
+    """The blocks after a decision, up to and with the one where its branches join."""
     found: set[Block] = set()
     waiting = list(block.after.values())
     while waiting:

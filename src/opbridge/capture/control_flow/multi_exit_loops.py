@@ -119,7 +119,7 @@ class MultiExitLoop:
         return self._is_in(block, answer) and self._end in self._reached(self._goal(block, answer))
 
     def _leaves_before_join(self, block: Block) -> bool:
-        """Whether the iteration may be left between a decision and where its sides join."""
+        """Whether the iteration may be left between a decision and where its branches join."""
         join = self._joins[block]
         return any(each in self._loop.exits for after in self._following(block) for each in self._reached(after, join))
 
@@ -181,15 +181,15 @@ class MultiExitLoop:
         if block is self._end:
             return [torch.ones((), dtype=torch.bool)]
 
-        def side(answer: bool) -> list[torch.Tensor]:
+        def results_for(answer: bool) -> list[torch.Tensor]:
             if not self._may_end(block, answer):
                 return [torch.zeros((), dtype=torch.bool)]
             inner = dict(scope)
             return self._stays(self._next(block, answer, inner), inner)
 
         if not any(self._may_end(block, answer) for answer in block.after):
-            return side(True)
-        return self._branched(block, scope, side)
+            return results_for(True)
+        return self._branched(block, scope, results_for)
 
     def _iteration(self, block: Block, stop: Block, scope: dict[Any, Any]) -> None:
         """Runs a whole iteration."""
@@ -198,12 +198,14 @@ class MultiExitLoop:
             decision, join = block, self._joins[block]
             live = merged.live(self._start if join is self._end else join)
 
-            def side(answer: bool, decision: Block = decision, join: Block = join, live: Any = live) -> list[Any]:
+            def results_for(
+                answer: bool, decision: Block = decision, join: Block = join, live: Any = live
+            ) -> list[Any]:
                 inner = dict(scope)
                 self._iteration(self._next(decision, answer, inner), join, inner)
                 return merged.kept(live, inner)
 
-            scope.update(zip(live, self._branched(decision, scope, side), strict=True))
+            scope.update(zip(live, self._branched(decision, scope, results_for), strict=True))
             block = join
 
     def _left(self, block: Block, scope: dict[Any, Any]) -> list[torch.Tensor]:
@@ -212,7 +214,7 @@ class MultiExitLoop:
         live = merged.live(self._after)
         block = self._until_decision(block, self._end, scope, self._may_leave)
 
-        def side(answer: bool, *, alone: bool = False) -> list[Any]:
+        def results_for(answer: bool, *, alone: bool = False) -> list[Any]:
             inner = scope if alone else dict(scope)
             if self._is_in(block, answer):
                 found = self._left(self._next(block, answer, inner), inner)
@@ -225,16 +227,16 @@ class MultiExitLoop:
         possible = [answer for answer in block.after if self._may_leave(block, answer)]
         if len(possible) == 1:
             merged.suppose(block, possible[0], self._inputs, scope)
-            return side(possible[0], alone=True)
-        return self._branched(block, scope, side)
+            return results_for(possible[0], alone=True)
+        return self._branched(block, scope, results_for)
 
     def _goal(self, block: Block, answer: bool) -> Block:
         after = block.after[answer]
         return self._end if after is self._start else after
 
-    def _branched(self, block: Block, scope: dict[Any, Any], side: Callable[[bool], list[Any]]) -> list[Any]:
+    def _branched(self, block: Block, scope: dict[Any, Any], results_for: Callable[[bool], list[Any]]) -> list[Any]:
         self._merged.ask(block)
-        found: list[Any] = self._merged.branch(self._merged.condition(block, self._inputs, scope), side)
+        found: list[Any] = self._merged.branch(self._merged.condition(block, self._inputs, scope), results_for)
         return found
 
 

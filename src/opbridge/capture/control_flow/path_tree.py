@@ -330,10 +330,10 @@ class PathTree:
                     steps_before(self.next, [each for each in wanted if each not in edges]),
                     steps_to(self.next, self.end, None),
                 )
-                sides: list[Edge] = [side for answer in (True, False) if (side := (point, answer)) in near[1]]
-                if not sides:
+                branches: list[Edge] = [branch for answer in (True, False) if (branch := (point, answer)) in near[1]]
+                if not branches:
                     break
-                edges.append(min(sides, key=lambda side: (near[0].get(side, _MOST_STEPS), near[1][side])))
+                edges.append(min(branches, key=lambda branch: (near[0].get(branch, _MOST_STEPS), near[1][branch])))
             answers = tuple(answer for _, answer in edges)
             if answers not in self.raising and edges not in self._paths:
                 return answers
@@ -368,13 +368,13 @@ class PathTree:
             if aims and edge == aims[0]:
                 aims.pop(0)
             steps = steps_to(self.next, self.end, aims[0] if aims else None)
-            sides: list[Edge] = [side for answer in (True, False) if (side := (point, answer)) in steps]
-            nearest = min(sides, key=steps.__getitem__)
+            branches: list[Edge] = [branch for answer in (True, False) if (branch := (point, answer)) in steps]
+            nearest = min(branches, key=steps.__getitem__)
             worth = {
-                side: sum((before, side) in wanted for before in edges)
-                + sum((side, later) in wanted for later in after[side])
-                for side in sides
-                if side is nearest or side not in edges
+                branch: sum((before, branch) in wanted for before in edges)
+                + sum((branch, later) in wanted for later in after[branch])
+                for branch in branches
+                if branch is nearest or branch not in edges
             }
             edge = max(worth, key=worth.__getitem__)
             edges.append(edge)

@@ -18,7 +18,7 @@ import torch
 
 from opbridge.base.python_private.instructions import by_code
 from opbridge.base.python_private.loops import iterations
-from opbridge.base.torch_private.torch_decisions import FIRST_TURN
+from opbridge.base.torch_private.torch_decisions import FIRST_ITERATION
 from opbridge.capture.tracer.append_only_lists import held_in
 from opbridge.capture.tracer.symbolic_loops import Loops, runs_in
 
@@ -158,7 +158,7 @@ class WhileLoops:
         if loop is not None:
             loop.end_iteration(recorder.record(torch.ops.aten.add.Tensor, (loop.counter, 1), {}))
             return loop
-        loop = AskedAgain(loops, frame, place, begin, last, recorder.record(FIRST_TURN, (), {}))
+        loop = AskedAgain(loops, frame, place, begin, last, recorder.record(FIRST_ITERATION, (), {}))
         loops.begin(loop)
         loops.follow_lists(loop, frames[: index + 1], key)
         return loop

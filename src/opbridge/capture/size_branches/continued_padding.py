@@ -51,7 +51,7 @@ Capturing = Callable[[Shapes], CapturedGraph | None]
 
 
 class _CountedPadding(TorchFunctionMode):
-    """Counts the sides of tensors that are padded by something while a model runs."""
+    """Counts the ends of dimensions that are padded by something while a model runs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class _PaddingContinuation:
             if not self._is_known(each) or all(holds_at(each.expression, point) for point in accepted)
         )
         ranges = graph.ranges | {symbol: (0, axis.high) for symbol, axis in self._axes.items()}
-        return dataclasses.replace(graph, conditions=left, ranges=ranges, side_sizes=tuple(branches))
+        return dataclasses.replace(graph, conditions=left, ranges=ranges, branch_sizes=tuple(branches))
 
     def _of_no_multiples(self) -> tuple[CapturedGraph, Sizes] | None:
         """A capture in which everything is padded that may be, and its sizes."""

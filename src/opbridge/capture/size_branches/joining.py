@@ -178,7 +178,7 @@ class _Joining:
             ),
             outputs=tuple(Leaf(leaf.name, found.get(index), leaf.value) for index, leaf in enumerate(first.outputs)),
             weights=self._weights,
-            side_sizes=tuple(each.sizes for each in self._captures),
+            branch_sizes=tuple(each.sizes for each in self._captures),
         )
 
     def _placeholders(self) -> list[_Known]:

@@ -147,7 +147,7 @@ class PathJoining:
         graph = self._runs.merge(CFGLowering(flow, first.graph.structure, sizes))
         graph.conditions = conditions
         graph.zeros = {symbol: stack for path in self._sizes for symbol, stack in path.graph.zeros.items()}
-        graph.side_sizes = tuple(self._sizes.values())
+        graph.branch_sizes = tuple(self._sizes.values())
         for symbol in self._example:
             graph.ranges[symbol] = 0, self._ranges[symbol][1]
         return graph if self._is_model(graph) else None

@@ -42,7 +42,7 @@ class RunningSizes:
         return None if found is None else int(found)
 
     @contextlib.contextmanager
-    def on_side(self, block: Block) -> Iterator[None]:
+    def on_branch(self, block: Block) -> Iterator[None]:
         """Within this context, a branch of a decision runs, which begins with a block."""
         kept = self._path
         paths = [path for path, _ in block.passes]

@@ -39,17 +39,17 @@ class ControlFlowOperators:
         """Notes where an operator of a path comes from."""
         node.meta["sources"], node.meta["module_path"] = self._origin
 
-    def branch(self, condition: Any, side: Callable[[bool], list[torch.Tensor]]) -> list[torch.Tensor]:
-        """What the one side or the other gives, as an operator `cond`; each is recorded with the condition known."""
+    def branch(self, condition: Any, results_for: Callable[[bool], list[torch.Tensor]]) -> list[torch.Tensor]:
+        """What the one branch or the other gives, as an operator `cond`; each is recorded with the condition known."""
         recorder = self._recording()
         value = torch_decisions.known(condition)
         if value is not None:
-            return side(value)
+            return results_for(value)
         bodies = []
         sizes = self._sizes
         for answer in (True, False):
             with torch_decisions.supposing(condition, answer) if sizes is None else contextlib.nullcontext():
-                bodies.append(self._body(lambda answer=answer: tuple(side(answer))))
+                bodies.append(self._body(lambda answer=answer: tuple(results_for(answer))))
         given = list(map(_returned, bodies))
         on_true, on_false = map(self._held, ("true_graph_", "false_graph_"), bodies)
         node = recorder.tracer.create_node(

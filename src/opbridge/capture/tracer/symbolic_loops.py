@@ -28,7 +28,7 @@ from opbridge.base.python_private.comprehensions import fills_container, leaves_
 from opbridge.base.python_private.instructions import instruction_at
 from opbridge.base.python_private.loops import end_of
 from opbridge.base.python_private.stacks import list_being_filled
-from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_TURN
+from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_ITERATION
 from opbridge.capture.tracer.append_only_lists import AppendOnlyList, Iterations, LoopSummary, held_in
 from opbridge.capture.tracer.gathered_lists import (
     is_number,
@@ -386,7 +386,7 @@ class SymbolicLoop:
         """Begins the loop, whose instructions are those from the first to before the last."""
         self.frame = frame
         self.offset = first
-        self.counter = FIRST_TURN()
+        self.counter = FIRST_ITERATION()
         self._last = last
         loops = self._loops
         loops.begin(self)

@@ -16,7 +16,7 @@ _Dtype = ir.DataType
 
 _MOST = 1 << 24
 """So many numbers stand in a table of elements and updates, at most (64 MB of float32). Above that, a Loop takes one
-update after the other: 0.1 to 0.2 ms a turn on a CPU, where the table takes 13 to 22 ns a number."""
+update after the other: 0.1 to 0.2 ms an iteration on a CPU, where the table takes 13 to 22 ns a number."""
 
 _REDUCTIONS = {
     "add": ("Add", "ReduceSum"),

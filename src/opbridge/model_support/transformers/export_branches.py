@@ -3,7 +3,7 @@
 The chunks of a gated delta rule solve a triangular system by one operator; in an export they do it by 63 writes to a
 tensor, each of which a capture follows. opbridge has the operator, and takes what the model does outside of an export.
 The operator's result lies in memory column by column. Here it is put in order, as the other branch's is: what is shaped
-after it would be copied where the loop over chunks has no turn, and be a view where it has one, and could not join.
+after it would be copied where the loop over chunks has no iteration, and be a view where it has one, and not be joined.
 
 Checked on transformers 5.24.
 """

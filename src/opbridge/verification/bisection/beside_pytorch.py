@@ -33,7 +33,7 @@ from opbridge.verification.compare import Comparison, rms
 from opbridge.verification.dispatch import checked_example
 from opbridge.verification.fresh_inputs import fresh_inputs
 from opbridge.verification.intermediate import Unusable, counterparts, feeds_of, keyed
-from opbridge.verification.taken_sides import along_taken_sides
+from opbridge.verification.taken_branches import along_taken_branches
 
 __all__ = ["bisect"]
 
@@ -115,7 +115,7 @@ class _Run:
         judge: Judge,
     ) -> None:
         self._judge = judge
-        model, functional = along_taken_sides(loaded, capture.functional, leaves, lambda node: True)
+        model, functional = along_taken_branches(loaded, capture.functional, leaves, lambda node: True)
         self.file = side
         if model is not loaded:
             path = side.workspace.path / f"taken{side.runs}.onnx"

@@ -1,4 +1,4 @@
-"""The sides of a model's decisions that inputs take, as the captured graph tells them."""
+"""The branches of a model's decisions that inputs take, as the captured graph tells them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from opbridge.graph.decisions import decision_of
 from opbridge.graph.node_sources import sources_of
 from opbridge.graph.operators import operator_of
 from opbridge.graph.running import Running
-from opbridge.verification.report import SideReport
+from opbridge.verification.report import BranchReport
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
 
-__all__ = ["Side", "Sides"]
+__all__ = ["BranchAnswer", "ExercisedBranches"]
 
-_MOST_TURNS = 100
+_MOST_ITERATIONS = 100
 """Inputs for which a loop has more are not searched for: it may have no end for them."""
 
-Side = tuple[int, bool]
+BranchAnswer = tuple[int, bool]
 """The number of a decision, and an answer."""
 
 
-class Sides:
-    """Which runs took which side of which decision.
+class ExercisedBranches:
+    """Which runs took which branch of which decision.
 
     Args:
         capture: What the file was made from; None where that is not known.
@@ -38,16 +38,16 @@ class Sides:
     def __init__(self, capture: Capture | None, seed: int) -> None:
         self._capture, self._seed = capture, seed
         self._decisions = [each for each in capture.decisions if each.is_in_file] if capture is not None else []
-        self._runs: dict[str, frozenset[Side]] = {}
+        self._runs: dict[str, frozenset[BranchAnswer]] = {}
 
     @property
-    def untaken(self) -> set[Side]:
-        """The sides that no run has taken so far."""
+    def untaken(self) -> set[BranchAnswer]:
+        """The branches that no run has taken so far."""
         known = {(each.number, answer) for each in self._decisions for answer in (True, False)}
         return known.difference(*self._runs.values())
 
     def note(self, label: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Notes which sides a run takes."""
+        """Notes which branches a run takes."""
         if self._decisions:
             self._runs[label] = self.of(args, kwargs)
 
@@ -67,8 +67,8 @@ class Sides:
         return str((own or lines)[0]) if lines else ""
 
     def taken_only_by(self, label: str) -> list[str]:
-        """The sides that one run takes and no other, in words."""
-        others = frozenset[Side]().union(*(taken for name, taken in self._runs.items() if name != label))
+        """The branches that one run takes and no other, in words."""
+        others = frozenset[BranchAnswer]().union(*(taken for name, taken in self._runs.items() if name != label))
         found = self._runs.get(label, frozenset()) - others
         return [
             f"{each.place} `{each.condition}` is {answer}"
@@ -78,8 +78,8 @@ class Sides:
         ]
 
     def found_by(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        """Whether inputs take a side that no run has taken, and the model gives finite numbers for them."""
-        taken, results = self._followed(args, kwargs, _MOST_TURNS)
+        """Whether inputs take a branch that no run has taken, and the model gives finite numbers for them."""
+        taken, results = self._followed(args, kwargs, _MOST_ITERATIONS)
         return (
             results is not None
             and bool(self.untaken & taken)
@@ -88,14 +88,14 @@ class Sides:
             )
         )
 
-    def of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> frozenset[Side]:
-        """The sides that inputs take; those before an operator raises, where one does."""
+    def of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> frozenset[BranchAnswer]:
+        """The branches that inputs take; those before an operator raises, where one does."""
         return self._followed(args, kwargs)[0]
 
     def _followed(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], most_turns: int | None = None
-    ) -> tuple[frozenset[Side], Any]:
-        """The sides that inputs take, and what the graph gives; None where it does not come to its end."""
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], most_iterations: int | None = None
+    ) -> tuple[frozenset[BranchAnswer], Any]:
+        """The branches that inputs take, and what the graph gives; None where it does not come to its end."""
         assert self._capture is not None
         graph = self._capture.graph
         values = {
@@ -107,42 +107,42 @@ class Sides:
             if leaf.node is not None:
                 values[leaf.node] = value.detach().clone() if isinstance(value, torch.Tensor) else value
         given = [values[node] for node in graph.graph.nodes if node.op == "placeholder"]
-        taken: set[Side] = set()
+        taken: set[BranchAnswer] = set()
 
         def note(node: Node, answer: bool) -> None:
             asked = decision_of(node)
             if asked is not None:
-                # The other side of a loop is that it has no turn.
+                # The other branch of a loop is that it has no iteration.
                 taken.add((asked.number, answer == asked.stays if _is_loop(node) else answer))
 
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(self._seed)
             try:
-                results = Running(graph.module, note, most_turns).run(*given)
+                results = Running(graph.module, note, most_iterations).run(*given)
             except Exception:  # an operator raises for these values, or a loop does not end
                 results = None
         return frozenset(taken), results
 
-    def reports(self, labels: Collection[str]) -> tuple[SideReport, ...]:
-        """Every side, with the runs that took it.
+    def reports(self, labels: Collection[str]) -> tuple[BranchReport, ...]:
+        """Every branch, with the runs that took it.
 
         Args:
             labels: The runs that count.
         """
         return tuple(
-            SideReport(
+            BranchReport(
                 each.place,
                 each.condition,
-                side.answer,
-                side.operators,
+                branch.answer,
+                branch.operators,
                 tuple(
                     label
                     for label, taken in self._runs.items()
-                    if label in labels and (each.number, side.answer) in taken
+                    if label in labels and (each.number, branch.answer) in taken
                 ),
             )
             for each in self._decisions
-            for side in each.sides
+            for branch in each.branches
         )
 
 

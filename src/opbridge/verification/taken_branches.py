@@ -1,7 +1,7 @@
-"""A file and its captured graph without decisions: in the place of each, the side that some inputs take.
+"""A file and its captured graph without decisions: in the place of each, the branch that some inputs take.
 
-The nodes of a side stand in a graph of their own, so that no value of it can be read, and none be replaced by the
-runtime's. Where the side stands in the place of its decision, both are done as with any other node.
+The nodes of a branch stand in a graph of their own, so that no value of it can be read, and none be replaced by the
+runtime's. Where the branch stands in the place of its decision, both are done as with any other node.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from opbridge.graph.captured_graph import Leaf
 from opbridge.graph.operators import operator_of
 from opbridge.verification.graph_run import GraphRun
 
-__all__ = ["along_taken_sides"]
+__all__ = ["along_taken_branches"]
 
 _MOST_LEVELS = 8
 _COND = "higher_order::cond"
 
 
-def along_taken_sides(
+def along_taken_branches(
     model: ir.Model, functional: FunctionalGraph, leaves: Sequence[Any], matters: Callable[[Node], bool]
 ) -> tuple[ir.Model, FunctionalGraph]:
-    """The model and the graph with the sides that inputs take, where these hold a node that matters.
+    """The model and the graph with the branches that inputs take, where these hold a node that matters.
 
     Args:
         model: The ONNX model. It is not changed.
@@ -51,8 +51,8 @@ def along_taken_sides(
             name = _name_of(each) if each.op_type == "If" else None
             taken = next((answer for node, answer in answers.items() if node.name == name), None)
             if name is not None and taken is not None:
-                _put_side(model.graph, each, name, taken)
-        functional = _with_sides(functional, answers)
+                _put_branch(model.graph, each, name, taken)
+        functional = _with_branches(functional, answers)
     return model, functional
 
 
@@ -61,13 +61,13 @@ def _is_decision(node: Node) -> bool:
 
 
 def _holds(node: Node, matters: Callable[[Node], bool]) -> bool:
-    """Whether a side of a decision has a node that matters."""
+    """Whether a branch of a decision has a node that matters."""
     root = node.graph.owning_module
-    sides = [getattr(root, str(each.target)) for each in node.args[1:3] if isinstance(each, Node)]
+    branches = [getattr(root, str(each.target)) for each in node.args[1:3] if isinstance(each, Node)]
     return any(
         matters(inner) or (_is_decision(inner) and _holds(inner, matters))
-        for side in sides
-        for inner in side.graph.nodes
+        for branch in branches
+        for inner in branch.graph.nodes
         if inner.op == "call_function"
     )
 
@@ -94,14 +94,14 @@ def _name_of(node: ir.Node) -> str | None:
     return keys[0].partition(":")[0] if keys else None
 
 
-def _put_side(graph: ir.Graph, decision: ir.Node, name: str, answer: bool) -> None:
-    """Puts the nodes of a side into the graph, in the place of the decision."""
-    side = decision.attributes["then_branch" if answer else "else_branch"].as_graph()
-    returned, nodes = list(side.outputs), list(side)
-    constants = list(side.initializers.values())
-    side.outputs.clear()
-    side.initializers.clear()
-    side.remove(nodes)
+def _put_branch(graph: ir.Graph, decision: ir.Node, name: str, answer: bool) -> None:
+    """Puts the nodes of a branch into the graph, in the place of the decision."""
+    branch = decision.attributes["then_branch" if answer else "else_branch"].as_graph()
+    returned, nodes = list(branch.outputs), list(branch)
+    constants = list(branch.initializers.values())
+    branch.outputs.clear()
+    branch.initializers.clear()
+    branch.remove(nodes)
     for constant in constants:
         graph.initializers[str(constant.name)] = constant
     for node in nodes:
@@ -122,12 +122,12 @@ def _put_side(graph: ir.Graph, decision: ir.Node, name: str, answer: bool) -> No
 
 
 def _inner(name: str, key: str) -> str:
-    """What a node of a side is called in the graph around it."""
+    """What a node of a branch is called in the graph around it."""
     return f"{name}_of_{key}"
 
 
-def _with_sides(functional: FunctionalGraph, answers: dict[Node, bool]) -> FunctionalGraph:
-    """The captured graph with the sides of some decisions in their place."""
+def _with_branches(functional: FunctionalGraph, answers: dict[Node, bool]) -> FunctionalGraph:
+    """The captured graph with the branches of some decisions in their place."""
     old = functional.graph
     root = torch.nn.Module()
     graph = Graph()
@@ -147,11 +147,11 @@ def _with_sides(functional: FunctionalGraph, answers: dict[Node, bool]) -> Funct
         return new
 
     def put(decision: Node) -> Any:
-        branch: Any = decision.args[1 if answers[decision] else 2]
-        side = getattr(decision.graph.owning_module, str(branch.target))
+        taken: Any = decision.args[1 if answers[decision] else 2]
+        branch: Any = getattr(decision.graph.owning_module, str(taken.target))
         operands: Any = decision.args[3] if len(decision.args) > 3 else ()
         given = iter([stands_for[each] if isinstance(each, Node) else each for each in operands])
-        for inner in side.graph.nodes:
+        for inner in branch.graph.nodes:
             if inner.op == "placeholder":
                 stands_for[inner] = next(given)
             elif inner.op == "output":

@@ -1,4 +1,4 @@
-"""The sides of decisions: what is known of them, and the inputs that are searched for to take each."""
+"""The branches of decisions: what is known of them, and the inputs that are searched for to take each."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import nn
 
 import opbridge
 from opbridge.graph.decisions import condition_of
+from opbridge.verification.branch_inputs import branch_inputs
 from opbridge.verification.dynamic_sizes import DynamicSizes
-from opbridge.verification.side_inputs import side_inputs
 
 X = torch.rand(3, 4, generator=torch.Generator().manual_seed(0)) + 0.1
 
@@ -43,12 +43,16 @@ def test_the_condition_of_a_line(code, condition):
     assert condition_of(code) == condition
 
 
-def test_check_lists_the_decisions_with_what_each_side_does():
+def test_check_lists_the_decisions_with_what_each_branch_does():
     plan = opbridge.check(branch, (X,))
     (found,) = plan.decisions
     line = branch.__code__.co_firstlineno + 1
-    assert found.place.endswith(f"test_sides.py:{line}") and found.condition == "x.sum() > 0" and found.is_in_file
-    assert [(side.answer, side.operators) for side in found.sides] == [
+    assert (
+        found.place.endswith(f"test_exercised_branches.py:{line}")
+        and found.condition == "x.sum() > 0"
+        and found.is_in_file
+    )
+    assert [(branch.answer, branch.operators) for branch in found.branches] == [
         (True, ("aten::mul.Tensor",)),
         (False, ("aten::exp",)),
     ]
@@ -56,7 +60,7 @@ def test_check_lists_the_decisions_with_what_each_side_does():
     assert "1 condition that depends on data, both branches in the file" in said
     assert "True: aten::mul.Tensor" in said and "False: aten::exp" in said
     (data,) = json.loads(json.dumps(plan.to_json()))["decisions"]
-    assert data["condition"] == "x.sum() > 0" and data["sides"][1] == {
+    assert data["condition"] == "x.sum() > 0" and data["branches"][1] == {
         "answer": False,
         "operators": ["aten::exp"],
         "raises": False,
@@ -64,11 +68,11 @@ def test_check_lists_the_decisions_with_what_each_side_does():
 
 
 @pytest.mark.slow
-def test_check_lists_a_side_that_raises():
+def test_check_lists_a_branch_that_raises():
     plan = opbridge.check(raising, (X,))
     in_file, other = plan.decisions
     assert in_file.is_in_file and not other.is_in_file
-    assert [side.raises for side in other.sides] == [True, False]
+    assert [branch.raises for branch in other.branches] == [True, False]
     assert "True: raises an error" in str(plan)
     assert "1 condition that depends on data" in str(plan)
 
@@ -78,26 +82,29 @@ def test_a_model_without_decisions_has_none():
     assert plan.decisions == () and "decision" not in str(plan)
 
 
-def test_inputs_are_found_for_the_other_side():
+def test_inputs_are_found_for_the_other_branch():
     found = opbridge.export(branch, (X,)).verification
     assert [run.label for run in found.runs] == ["example", "fresh 1", "fresh 2", "negated"]
-    assert [(side.answer, side.runs) for side in found.sides] == [
+    assert [(branch.answer, branch.runs) for branch in found.branches] == [
         (True, ("example", "fresh 1", "fresh 2")),
         (False, ("negated",)),
     ]
     assert "both branches exercised" in found.summary()
-    assert [side["runs"] for side in found.to_json()["sides"]] == [["example", "fresh 1", "fresh 2"], ["negated"]]
+    assert [branch["runs"] for branch in found.to_json()["branches"]] == [
+        ["example", "fresh 1", "fresh 2"],
+        ["negated"],
+    ]
 
 
 @pytest.mark.slow
-def test_a_side_that_no_run_takes_is_said():
+def test_a_branch_that_no_run_takes_is_said():
     def model(x):
         return x + 1 if x.sum() == 12345.25 else x
 
     found = opbridge.export(model, (X,)).verification
     assert found.ok
-    (side,) = found.untaken
-    assert side.answer and side.runs == ()
+    (branch,) = found.untaken
+    assert branch.answer and branch.runs == ()
     assert (
         "1 of 2 branches not exercised by any run" in found.summary()
         and "`x.sum() == 12345.25` is True" in found.summary()
@@ -130,14 +137,14 @@ def test_sizes_are_tried():
 
 
 def test_sizes_that_no_memory_holds_are_not_tried():
-    sizes = DynamicSizes(dims={0: ("n",)}, example={"n": 3}, of_sides=({"n": 8}, {"n": 10**12}))
-    found = side_inputs((torch.zeros(3),), {}, 0, kept=(), sizes=sizes, names={})
+    sizes = DynamicSizes(dims={0: ("n",)}, example={"n": 3}, of_branches=({"n": 8}, {"n": 10**12}))
+    found = branch_inputs((torch.zeros(3),), {}, 0, kept=(), sizes=sizes, names={})
     labels = [label for label, _, _ in found]
     assert labels[0] == "n=8" and "n=13" in labels and "n=1000000000000" not in labels
 
 
 @pytest.mark.slow
-def test_a_wrong_side_is_found(monkeypatch):
+def test_a_wrong_branch_is_found(monkeypatch):
     program = opbridge.export(branch, (X,), verify=False)
 
     def other(x):
@@ -149,18 +156,18 @@ def test_a_wrong_side_is_found(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_file_that_decides_is_verified_on_all_sides(tmp_path):
+def test_a_file_that_decides_is_verified_on_all_branches(tmp_path):
     path = tmp_path / "model.onnx"
     opbridge.export(branch, (X,), path, verify=False)
     found = opbridge.verify(path, branch, (X,))
-    assert found.ok and len(found.sides) == 2 and not found.untaken
+    assert found.ok and len(found.branches) == 2 and not found.untaken
 
 
 @pytest.mark.slow
 def test_no_inputs_are_searched_for_beside_given_ones():
     found = opbridge.export(branch, (X,), inputs=[(X + 1,)]).verification
     assert [run.label for run in found.runs] == ["example", "inputs 1"]
-    assert [side.answer for side in found.untaken] == [False]
+    assert [branch.answer for branch in found.untaken] == [False]
 
 
 @pytest.mark.slow
@@ -177,6 +184,6 @@ def test_a_loop_that_has_no_end_for_some_inputs():
         return x + 1
 
     found = opbridge.export(model, (X,)).verification
-    turn, none = found.sides
-    assert found.ok and turn.answer and not none.answer
-    assert turn.operators and not none.operators and turn.runs and none.runs
+    iteration, none = found.branches
+    assert found.ok and iteration.answer and not none.answer
+    assert iteration.operators and not none.operators and iteration.runs and none.runs

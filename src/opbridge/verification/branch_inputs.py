@@ -1,8 +1,8 @@
-"""Inputs that may take another side of a model's decisions than the example does.
+"""Inputs that may take another branch of a model's decisions than the example does.
 
 They are tried in this order:
 
-1. Sizes that are known to take another side of a decision on sizes.
+1. Sizes that are known to take another branch of a decision on sizes.
 2. Fresh values like the example's, with other seeds.
 3. Every input changed in one way: floats negated, scaled, shifted or constant, masks all true or all false, integers
    all at the smallest or the largest of the example's. Then each input alone.
@@ -26,7 +26,7 @@ from opbridge.verification.fresh_inputs import Kind, fresh_inputs, kind_of
 if TYPE_CHECKING:
     from opbridge.verification.dynamic_sizes import DynamicSizes
 
-__all__ = ["Inputs", "side_inputs"]
+__all__ = ["Inputs", "branch_inputs"]
 
 Inputs = tuple[str, tuple[Any, ...], dict[str, Any]]
 """What was changed, in words, and the positional and keyword inputs."""
@@ -35,7 +35,7 @@ _SEED = 3000
 _FRESH = 2
 _RANDOM = 64
 _MOST_ELEMENTS = 1 << 24
-"""The most elements that inputs have together, as a decision on sizes may have its other side where none is small."""
+"""The most elements that inputs have together, as a decision on sizes may have its other branch where none is small."""
 _CHANGES: dict[str, dict[str, Callable[[torch.Tensor], torch.Tensor]]] = {
     "floats": {
         "negated": torch.neg,
@@ -66,7 +66,7 @@ _CHANGES: dict[str, dict[str, Callable[[torch.Tensor], torch.Tensor]]] = {
 }
 
 
-def side_inputs(
+def branch_inputs(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     seed: int,
@@ -75,7 +75,7 @@ def side_inputs(
     sizes: DynamicSizes,
     names: Mapping[int, str],
 ) -> Iterator[Inputs]:
-    """Inputs in the structure of the example's, to be tried until every side is taken.
+    """Inputs in the structure of the example's, to be tried until every branch is taken.
 
     Args:
         args: The example's positional inputs.
@@ -91,7 +91,7 @@ def side_inputs(
         found = [changed.get(position, leaf) for position, leaf in enumerate(leaves)]
         return (label, *pytree.tree_unflatten(found, structure))
 
-    for number, each in enumerate(sizes.of_sides):
+    for number, each in enumerate(sizes.of_branches):
         if each != sizes.example and sizes.elements(each) <= _MOST_ELEMENTS:
             yield (sizes.label(each), *_of_sizes(args, kwargs, seed + _SEED + 50 + number, kept, sizes, each))
     for number in range(_FRESH):
