@@ -64,6 +64,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "and all tests marked slow where no file and no -k is given: without it half of them, which --seed chooses",
     )
     parser.addoption(
+        "--half",
+        action="store_true",
+        help="with --thorough: half of the tests marked slow or thorough, which --seed chooses",
+    )
+    parser.addoption(
         "--other-half",
         action="store_true",
         help="where half of the tests marked slow run: the half that --seed does not choose",
@@ -161,15 +166,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if item.get_closest_marker("torchvision"):
                 item.add_marker(pytest.mark.skip(reason="torchvision is not installed"))
     items.sort(key=lambda item: item.get_closest_marker("long") is None)  # of two others, the order stays
-    if not config.getoption("thorough"):
-        for item in items:
-            if item.get_closest_marker("thorough") and not item.get_closest_marker("quick"):
-                item.add_marker(pytest.mark.skip(reason="marked thorough: --thorough runs it too, as .ci/run does"))
-        if config.option.whole_suite and not config.getoption("quick"):
-            half = int(config.option.seed) + config.getoption("other_half")
-            reason = "half of the slow tests: --other-half runs it instead, --thorough runs all, as .ci/run does"
-            for item in _left_out_of_slow(items, half % 2):
-                item.add_marker(pytest.mark.skip(reason=reason))
+    is_thorough = config.getoption("thorough")
+    for item in items:
+        if not is_thorough and item.get_closest_marker("thorough") and not item.get_closest_marker("quick"):
+            item.add_marker(pytest.mark.skip(reason="marked thorough: --thorough runs it too, as .ci/run does"))
+    are_all_asked_for = is_thorough and not config.getoption("half")
+    if config.option.whole_suite and not config.getoption("quick") and not are_all_asked_for:
+        half = int(config.option.seed) + config.getoption("other_half")
+        reason = "half of the slow tests: --other-half runs it instead, --thorough runs all"
+        for item in _left_out_of_slow(items, half % 2, {"slow", "thorough"} if is_thorough else {"slow"}):
+            item.add_marker(pytest.mark.skip(reason=reason))
     if not (config.getoption("quick") or config.getoption("touching_torch")):
         return
     kept = _quick(items)
@@ -195,18 +201,19 @@ def _test_of(item: pytest.Item) -> object:
     return item.path, getattr(item, "originalname", item.name), item.parent
 
 
-def _left_out_of_slow(items: list[pytest.Item], half: int) -> Iterator[pytest.Item]:
+def _left_out_of_slow(items: list[pytest.Item], half: int, halved: set[str]) -> Iterator[pytest.Item]:
     """Every second row of each test marked slow, and every second one of such tests without rows.
 
-    The two halves are all of them, without what is marked quick or thorough.
+    The two halves are all of them, without what is marked quick, or by another mark than those that are halved.
     """
     rows: Counter[object] = Counter()
     for item in items:
-        if not item.get_closest_marker("slow") or any(map(item.get_closest_marker, ("quick", "thorough"))):
+        marks = {mark for mark in ("slow", "thorough", "quick") if item.get_closest_marker(mark)}
+        if not marks or not marks <= halved:
             continue
-        test = _test_of(item)
-        row = zlib.crc32(item.nodeid.partition("[")[0].encode()) + rows[test]
-        rows[test] += 1
+        alike = _test_of(item), "thorough" in marks  # so that the halves of the slow ones are the same with the others
+        row = zlib.crc32(item.nodeid.partition("[")[0].encode()) + rows[alike]
+        rows[alike] += 1
         if row % 2 != half:
             yield item
 

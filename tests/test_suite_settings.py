@@ -98,6 +98,15 @@ def test_a_run_of_the_whole_suite_has_half_of_the_slow_tests(tmp_path, processes
 
 
 @pytest.mark.slow
+def test_half_of_what_is_slow_or_thorough(tmp_path):
+    rows = '["a", pytest.param("b", marks=pytest.mark.thorough), "c", pytest.param("d", marks=pytest.mark.thorough)]'
+    marked = FILE.replace('parametrize("row", "ab")', f'parametrize("row", {rows})\n@pytest.mark.slow')
+    given = (["--thorough", "--half"], ["--thorough", "--half", "--other-half"])
+    first, second = (set(run(tmp_path / "one", *each, text=marked)[0]) - {"fixture"} for each in given)
+    assert first | second == set("abcd") and not first & second and len(first) == 2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--thorough"], ["test_drawing.py"], ["-k", "rows or fixture"]], ids=" ".join)
 def test_all_slow_tests_run_where_they_are_asked_for(tmp_path, arguments):
     marked = FILE.replace('parametrize("row", "ab")', 'parametrize("row", "abcde")\n@pytest.mark.slow')
