@@ -7,6 +7,7 @@ import functools
 import itertools
 from collections.abc import Iterable, Iterator
 
+from opbridge.base.own_faults import raise_own_fault
 from opbridge.capture.assumptions import Assumptions
 from opbridge.capture.captured import Captured
 from opbridge.capture.control_flow.branch_oracle import BranchOracle, PathsRefused
@@ -157,7 +158,8 @@ class _PathCapture:
         paths.learned = learned
         try:
             return paths, self._explored(paths, rewrites_by_running=True)
-        except Exception:  # the paths are refused for what is known already
+        except Exception as error:  # the paths are refused for what is known already
+            raise_own_fault(error)
             return None
 
     def _apart(self, paths: PathTree) -> Captured:

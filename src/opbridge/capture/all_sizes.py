@@ -7,6 +7,7 @@ from typing import Any
 
 from torch.utils import _pytree as pytree
 
+from opbridge.base.own_faults import raise_own_fault
 from opbridge.base.torch_private import torch_failures
 from opbridge.capture import comparing_captures, other_branches
 from opbridge.capture.all_paths import capture_paths
@@ -238,5 +239,6 @@ def _for_other_sizes(
         rewritten = found.rewrite() if any(map(written_by, functional.graph.graph.nodes)) else functional.graph
         conditions = (*found.graph.conditions, *_further_conditions(found.graph, rewritten))
         return dataclasses.replace(found, graph=dataclasses.replace(rewritten, conditions=conditions))
-    except Exception:  # whatever the model or torch raises for these sizes
+    except Exception as error:  # whatever the model or torch raises for these sizes
+        raise_own_fault(error)
         return None

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from opbridge.base.own_faults import raise_own_fault
 from opbridge.base.torch_private import torch_failures, torch_tracing
 from opbridge.capture import fake_implementations
 from opbridge.capture.assumptions import Assumptions, Gradients
@@ -38,6 +39,7 @@ def capture_with_retries(session: CaptureSession, assumptions: Assumptions) -> O
     except UsageError:
         raise
     except Exception as error:
+        raise_own_fault(error)
         return Failed(error, executions.assumptions, executions.notes)
     captured = dataclasses.replace(captured, notes=(*executions.notes, *effects.notes()), draws=effects.drew)
     if assumptions.mode != "direct" or not assumptions.shapes.axes or captured.draws:

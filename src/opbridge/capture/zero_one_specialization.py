@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from opbridge.base.own_faults import raise_own_fault
 from opbridge.base.sources import Source, innermost
 from opbridge.base.torch_private import torch_shape_env, torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes
@@ -79,7 +80,8 @@ def conditions_of_empty_examples(
         return []
     try:
         other = recapture(shapes, frozenset(empty), None)
-    except Exception:  # what torch cannot do with an empty tensor; the model does the same
+    except Exception as error:  # what torch cannot do with an empty tensor; the model does the same
+        raise_own_fault(error)
         return []
     if is_same_graph(graph, other):
         return []
@@ -187,7 +189,8 @@ class _Comparison:
         }
         try:
             other = self._recapture(dataclasses.replace(self._shapes, axes=axes), frozenset(), self._graph)
-        except Exception:  # whatever the model or torch raises for these sizes, or other operators than before
+        except Exception as error:  # whatever the model or torch raises for these sizes, or other operators than before
+            raise_own_fault(error)
             return None
         ranges = {**self._ranges, **dict.fromkeys(ones, (1, 1))}
         larger = {symbol: span if symbol in ones else (max(span[0], 2), span[1]) for symbol, span in ranges.items()}

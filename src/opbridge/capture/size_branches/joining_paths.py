@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from opbridge.base.own_faults import raise_own_fault
 from opbridge.capture.control_flow.blocks import Block
 from opbridge.capture.control_flow.branch_oracle import BranchOracle, LoopsSummarized, PathsRefused
 from opbridge.capture.control_flow.cfg import ControlFlowGraph
@@ -117,7 +118,8 @@ class PathJoining:
                 if error.expressions <= self._of_operators:
                     return None
                 self._of_operators |= error.expressions
-            except Exception:  # paths that do not join, or whatever torch raises where all of them run as one
+            except Exception as error:  # paths that do not join, or whatever torch raises where all of them run as one
+                raise_own_fault(error)
                 return None
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from opbridge.base.own_faults import raise_own_fault
 from opbridge.capture import fixed_sizes, other_branches
 from opbridge.capture.all_paths import capture_paths
 from opbridge.capture.all_sizes import asks_for_sizes, of_all_sizes, with_all_sizes, with_continued_padding
@@ -62,6 +63,7 @@ def _with_loops(progress: Progress) -> Outcome | NoImprovement:
     except UsageError:
         raise
     except Exception as error:  # the loop is none that a file holds, which the conditions of the capture tell
+        raise_own_fault(error)
         return NoImprovement(error)
     if fixed_sizes.may_unroll_a_loop(looped.graph):
         return NoImprovement()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from opbridge.base.own_faults import raise_own_fault
 from opbridge.base.torch_private import torch_failures, torch_tracing
 from opbridge.capture.advice import (
     advise,
@@ -49,6 +50,7 @@ def _by_torch_export(progress: Progress) -> Outcome | NoImprovement:
     try:
         found = capture_with_retries(progress.session, assumptions)
     except Exception as error:  # the first error says more
+        raise_own_fault(error)
         return NoImprovement(error)
     if isinstance(found, Failed):
         return NoImprovement(found.error)
