@@ -36,7 +36,7 @@ from opbridge.verification.engine_profile import profile_of
 from opbridge.verification.report import LOADING, Run, Verification
 from opbridge.verification.runtime_failure import locate_failure
 from opbridge.verification.shelter import sheltered
-from opbridge.verification.verifier import Verifier, runtime_label
+from opbridge.verification.verifier import Verifier
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -169,7 +169,7 @@ def verify_program(
                 return _built(name, loaded, options, why, start)
     except ModelFileError as error:
         run = Run("example", LOADING, failure=locate_failure(str(error), program.model))
-        return Verification(name, runtime_label(options.runtime), (run,), seconds=time.perf_counter() - start)
+        return Verification(name, known.label(options.runtime), (run,), seconds=time.perf_counter() - start)
     with closing(loaded):
         found = Verifier(name, loaded, lambda: program.model, model, args, kwargs, capture, True, options).run(start)
     return on_cuda.with_placement(found, content) if on_cuda.is_asked(options.runtime) else found
@@ -180,7 +180,7 @@ def _built(name: str, loaded: Any, options: VerificationConfig, why: str, start:
     with closing(loaded):
         seconds = time.perf_counter() - start
         return Verification(
-            name, runtime_label(options.runtime), (), notes=tuple(loaded.notes), seconds=seconds, unrun=why
+            name, known.label(options.runtime), (), notes=tuple(loaded.notes), seconds=seconds, unrun=why
         )
 
 

@@ -18,6 +18,7 @@ from opbridge.errors import UsageError
 from opbridge.graph.precision import coarsest
 from opbridge.graph.values import as_tensor
 from opbridge.request.verification_config import VerificationConfig
+from opbridge.runtimes import known
 from opbridge.runtimes.child import ProcessEnded
 from opbridge.verification.compare import compare
 from opbridge.verification.eager import Eager, explain
@@ -29,7 +30,6 @@ from opbridge.verification.part_calls import PartCall, PartCalls, PartFailure
 from opbridge.verification.random_outputs import RandomOutputs
 from opbridge.verification.report import Run, Verification
 from opbridge.verification.runtime_failure import RuntimeFailure
-from opbridge.verification.verifier import runtime_label
 
 __all__ = ["RunOfParts"]
 
@@ -114,7 +114,7 @@ class RunOfParts:
         if not all(run.ok for run in runs):
             notes.append("each part by itself agrees with PyTorch on its own inputs")
         seconds = time.perf_counter() - start
-        return Verification(self._name, runtime_label(), runs, notes=tuple(notes), seconds=seconds)
+        return Verification(self._name, known.label(known.ONNXRUNTIME), runs, notes=tuple(notes), seconds=seconds)
 
     def _inputs(self) -> Iterator[tuple[str, str, tuple[Any, ...], dict[str, Any]]]:
         """Kind, label and inputs of each run."""
@@ -141,7 +141,9 @@ class RunOfParts:
             raise
         except PartFailure as error:
             if kind == "fresh" and isinstance(error.__cause__, ProcessEnded):
-                how = f"{runtime_label()} ended its process ({error.__cause__.how}) in part '{error.part}'"
+                how = (
+                    f"{known.label(known.ONNXRUNTIME)} ended its process ({error.__cause__.how}) in part '{error.part}'"
+                )
                 self._runs.append(Run(kind, label, left_out=how))
                 return
             failure = dataclasses.replace(error.failure, message=f"part '{error.part}': {error.failure.message}")

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opbridge.errors import ModelFileError
+from opbridge.runtimes import known
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.verification import dispatch
 from opbridge.verification.report import LOADING, Run, Verification
 from opbridge.verification.runtime_failure import RuntimeFailure
-from opbridge.verification.verifier import runtime_label
 
 if TYPE_CHECKING:
     from opbridge.request.verification_request import VerificationRequest
@@ -106,5 +106,5 @@ def verify_in_each(request: VerificationRequest) -> Verifications:
             run = Run("example", LOADING, failure=RuntimeFailure(str(error)))
             name = str(Path(request.subject))
             seconds = time.perf_counter() - start
-            found.append(Verification(name, runtime_label(config.runtime), (run,), seconds=seconds))
+            found.append(Verification(name, known.label(config.runtime), (run,), seconds=seconds))
     return Verifications(tuple(found))
