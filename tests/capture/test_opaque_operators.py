@@ -94,6 +94,11 @@ SCHEMAS = {
     "shared(Tensor x) -> Tensor": (lambda x: native(x) * 5, "CompositeExplicitAutograd"),
     "shared_made(Tensor x) -> Tensor": (lambda x: x * 6, "CompositeExplicitAutograd"),
     "write_(Tensor(a!) x) -> Tensor(a!)": (lambda x: x.copy_(native(x) * 2), "CPU"),
+    "write_and_make_(Tensor(a!) x) -> Tensor": (lambda x: x.copy_(native(x) * 2) + 1, "CPU"),
+    "write_both_(Tensor(a!) x, Tensor y, Tensor(b!) z) -> (Tensor(b!), Tensor(a!))": (
+        lambda x, y, z: (z.copy_(native(y) * 2), x.copy_(native(y) + 1)),
+        "CPU",
+    ),
 }
 
 
@@ -351,10 +356,27 @@ def test_what_fails_for_another_reason_is_told_as_ever():
         capture(model, X)
 
 
-def test_one_that_writes_to_its_arguments_is_refused():
-    with pytest.raises(CaptureError, match=r"opaquetest::write_ has no fake .* writes to its arguments") as caught:
-        capture(lambda x: ops.write_(x.clone()), X)
+def test_one_that_writes_to_its_arguments_and_makes_others_is_refused():
+    with pytest.raises(CaptureError, match=r"opaquetest::write_and_make_ has no fake .* writes to its arg") as caught:
+        capture(lambda x: ops.write_and_make_(x.clone()), X)
     assert "test_opaque_operators.py" in str(caught.value)
+
+
+@pytest.mark.parametrize("dynamic", [None, ({0: "rows"},)])
+def test_one_that_returns_what_it_writes_to_needs_no_fake_implementation(dynamic):
+    def model(x):
+        first, second = x.clone(), torch.zeros_like(x)
+        found = ops.write_both_(first, x, second)
+        return first + ops.write_(x.clone()), second, *found
+
+    table = {
+        "opaquetest::write_": lambda x: op.Add(x, x),
+        "opaquetest::write_both_": lambda x, y, z: (op.Add(y, y), op.Add(y, op.CastLike(op.Constant(value_int=1), y))),
+    }
+    program = opbridge.export(model, (X,), custom_translation_table=table, dynamic_shapes=dynamic)
+    assert program.verification is not None and program.verification.ok
+    with pytest.raises(MissingOperators, match="opaquetest::write_ "):
+        opbridge.export(lambda x: ops.write_(x.clone()), (X,))
 
 
 def test_a_model_that_fails_by_itself_is_told_so():

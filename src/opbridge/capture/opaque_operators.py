@@ -131,6 +131,11 @@ class Operators:
         def fake_implementation(*args: Any, **kwargs: Any) -> Any:
             if self._is_suspended():
                 raise CaptureError(f"{op.name()} does not run on tensors without data.")
+            if torch_library.is_mutable(op):
+                result = torch_library.written_results(op, args, kwargs)
+                if result is not NotImplemented:
+                    self._kept[op] = None
+                    return result
             try:
                 return self._returned(op, calls, pytree.tree_leaves((args, kwargs)))
             except CaptureError as error:

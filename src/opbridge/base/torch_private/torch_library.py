@@ -35,6 +35,7 @@ __all__ = [
     "third_party_operators",
     "with_fake_implementations",
     "without_interception",
+    "written_results",
 ]
 
 # Namespaces of torch and of the packages that come with it. opbridge's own operators have fake implementations.
@@ -116,6 +117,27 @@ def body_of_triton_op(op: object) -> Callable[..., Any] | None:
 def is_mutable(op: torch._ops.OpOverload) -> bool:
     """Whether an operator's schema says that it writes to an argument."""
     return bool(op._schema.is_mutable)
+
+
+def written_results(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """What an operator returns that returns nothing but arguments that it writes to: these, as it returns them.
+
+    Returns:
+        A tuple for several results, a tensor for one, None for none; NotImplemented where it returns anything else.
+    """
+    schema = op._schema
+    given = {each.name: value for each, value in zip(schema.arguments, args, strict=False)} | dict(kwargs)
+    written = {
+        frozenset(each.alias_info.before_set): given.get(each.name)
+        for each in schema.arguments
+        if each.alias_info is not None and each.alias_info.is_write
+    }
+    results = []
+    for each in schema.returns:
+        if each.alias_info is None or frozenset(each.alias_info.before_set) not in written:
+            return NotImplemented
+        results.append(written[frozenset(each.alias_info.before_set)])
+    return tuple(results) if len(results) > 1 else next(iter(results), None)
 
 
 @contextlib.contextmanager
