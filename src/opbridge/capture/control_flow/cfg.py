@@ -324,15 +324,14 @@ class ControlFlowGraph:
         if isinstance(place, Phi):
             passed = [number for other, number in place.nodes if other is path and number <= segment]
             return place.nodes[path, max(passed)] if passed else None
-        placeholders = path.graph.graph.find_nodes(op="placeholder")
-        return next((node for node in placeholders if place.name and node.name == place.name), None)
+        return path.input(place.name) if place.name else None
 
     @staticmethod
     def _outer(node: Node, path: ExecutionPath) -> Any:
         if node.op == "get_attr":
             return Outer("", getattr(path.graph.module, str(node.target)))
         weight = path.graph.weights.get(node)
-        return Outer(node.name) if weight is None else Outer("", weight.tensor)
+        return Outer(path.input_name(node)) if weight is None else Outer("", weight.tensor)
 
     def _variable(self, nodes: Mapping[Pass, Node], block: Block) -> Any:
         if not block.before:
@@ -443,7 +442,7 @@ def _identity(node: Node, path: ExecutionPath) -> Any:
     if node.op == "placeholder":
         weight = path.graph.weights.get(node)
         if weight is None:
-            return "input", node.name
+            return "input", path.input_name(node)
         if weight.kind != "constant":
             return "weight", id(weight.tensor)
         return "constant", weight.tensor.dtype, tuple(weight.tensor.shape), repr(weight.tensor.tolist())

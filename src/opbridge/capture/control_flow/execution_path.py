@@ -64,6 +64,14 @@ class ExecutionPath:
                 segments[-1].append(node)
         return cls(graph, tuple(events), tuple(decisions), tuple(map(tuple, segments)))
 
+    def input_name(self, node: Node) -> str:
+        """The name of the input that a placeholder is, which the placeholder itself may not have."""
+        return next(leaf.name for leaf in self.graph.inputs if leaf.node is node)
+
+    def input(self, name: str) -> Node | None:
+        """The placeholder of an input; None where there is none of this name."""
+        return next((leaf.node for leaf in self.graph.inputs if leaf.name == name), None)
+
 
 def _drop_copies(graph: CapturedGraph) -> None:
     """Has copies be what they are copies of: nothing is written to any more.

@@ -277,7 +277,7 @@ class _Run:
             fake, node = self._input(name, place, leaf)
             leaves.append(fake)
             inputs.append(Leaf(name, node, None if node is not None else leaf))
-        self._names = [leaf.node.name if leaf.node is not None else "" for leaf in inputs]
+        self._names = [leaf.name if leaf.node is not None else "" for leaf in inputs]
         return leaves, inputs
 
     def _input(self, name: str, place: str, leaf: Any) -> tuple[Any, Node | None]:
