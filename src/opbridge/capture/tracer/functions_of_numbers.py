@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,13 +19,18 @@ from opbridge.capture.tracer.tensors_as_numbers import number
 __all__ = ["WITH_NUMBERS"]
 
 
-def _pad(x: torch.Tensor, pad: Any, *settings: Any, **more: Any) -> torch.Tensor | None:
-    """What padding gives, with the same amounts in a form that torch can compute with; None where that changes none."""
-    numbers = map(number, pad)
+def _pad(input: torch.Tensor, pad: Any, mode: str = "constant", value: Any = None) -> torch.Tensor | None:
+    """What padding gives, with the same amounts in a form that torch can compute with; None where that changes none.
+
+    A symbolic number that is filled in is one of the operator's, which the function takes as a float.
+    """
+    numbers, filled = map(number, pad), number(value)
     amounts = [_amount(each) if isinstance(each, torch.SymInt) else each for each in numbers]
+    if mode == "constant" and isinstance(filled, (torch.SymInt, torch.SymFloat)):
+        return torch.ops.aten.constant_pad_nd(input, amounts, filled)
     if all(one is other for one, other in zip(amounts, pad, strict=True)):
         return None
-    return torch.nn.functional.pad(x, amounts, *settings, **more)
+    return torch.nn.functional.pad(input, amounts, mode, value)
 
 
 def _amount(amount: torch.SymInt) -> torch.SymInt:
@@ -78,12 +84,47 @@ def _diff(
     return found
 
 
+def _trapezoid(
+    y: torch.Tensor, x: torch.Tensor | None = None, *, dx: Any = None, dim: int = -1, cumulative: bool = False
+) -> torch.Tensor | None:
+    """Integrals along a dimension of a size that data decide, of which the operator asks whether it is that of `x`."""
+    given = [each for each in (x, y) if each is not None]
+    if not any(torch_sizes.is_of_data(size) for each in given for size in each.shape):
+        return None
+    along = dim % y.dim() - y.dim()
+
+    def ends(points: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.ops.aten.slice(points, along, *each) for each in ((0, -1), (1, None))]
+
+    left, right = ends(y)
+    if x is None:
+        areas = (right + left) * (1 if dx is None else dx)
+    else:
+        before, after = ends(x.reshape(-1, *[1] * (-1 - along)) if x.dim() == 1 else x)
+        areas = (right + left) * (after - before)
+    return (areas.cumsum(along) if cumulative else areas.sum(along)) / 2
+
+
+def _scaled_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *settings: Any, scale: Any = None, **more: Any
+) -> torch.Tensor | None:
+    """Attention with a symbolic scale, by which the queries are multiplied: the operator takes it as a float."""
+    scale = number(scale)
+    if not isinstance(scale, (torch.SymInt, torch.SymFloat)):
+        return None
+    return torch.nn.functional.scaled_dot_product_attention(query * scale, key, value, *settings, scale=1.0, **more)
+
+
 WITH_NUMBERS: dict[Any, Callable[..., Any]] = {
     **FACTORIES,
     **POOLS,
     torch.nn.functional.one_hot: _one_hot,
     torch.nn.functional.pad: _pad,
     torch.Tensor.unfold: _unfold,
+    torch.nn.functional.scaled_dot_product_attention: _scaled_attention,
+    torch.trapezoid: _trapezoid,
+    torch.trapz: _trapezoid,
+    torch.cumulative_trapezoid: functools.partial(_trapezoid, cumulative=True),
     torch.diff: _diff,
     torch.Tensor.diff: _diff,
     torch.istft: inverse_stft,
