@@ -35,6 +35,7 @@ INDIRECT = {
     "speechbrain",
     "stable-baselines3",
     "tensorrt-rtx-cu13-libs",
+    "torchmetrics",
 }
 
 

@@ -53,7 +53,7 @@ class MergePoint:
         passes: The paths through it, each with the number of the decision in it, once for each time.
         asks: Whether a loop asks by it whether there is a further iteration.
         tried: The numbers of iterations that such a loop has been given.
-        unseen: What else Python held there in each run; see `BranchEvent`.
+        unseen: What else Python held there in each run, as a branch event has it.
     """
 
     key: Hashable
