@@ -60,6 +60,11 @@ def made(x):
     return torch.relu(x) + 1
 
 
+def write_to_one_of_two(x, y):
+    x.copy_(native(y))
+    return y.copy_(native(y) + 1)
+
+
 def around(x):
     return ops.double(x) + 1
 
@@ -95,6 +100,7 @@ SCHEMAS = {
     "shared_made(Tensor x) -> Tensor": (lambda x: x * 6, "CompositeExplicitAutograd"),
     "write_(Tensor(a!) x) -> Tensor(a!)": (lambda x: x.copy_(native(x) * 2), "CPU"),
     "write_and_make_(Tensor(a!) x) -> Tensor": (lambda x: x.copy_(native(x) * 2) + 1, "CPU"),
+    "write_to_one_of_two_(Tensor(a!) x, Tensor(b!) y) -> Tensor(b!)": (write_to_one_of_two, "CPU"),
     "write_both_(Tensor(a!) x, Tensor y, Tensor(b!) z) -> (Tensor(b!), Tensor(a!))": (
         lambda x, y, z: (z.copy_(native(y) * 2), x.copy_(native(y) + 1)),
         "CPU",
@@ -356,9 +362,16 @@ def test_what_fails_for_another_reason_is_told_as_ever():
         capture(model, X)
 
 
-def test_one_that_writes_to_its_arguments_and_makes_others_is_refused():
-    with pytest.raises(CaptureError, match=r"opaquetest::write_and_make_ has no fake .* writes to its arg") as caught:
-        capture(lambda x: ops.write_and_make_(x.clone()), X)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: ops.write_and_make_(x.clone()),
+        lambda x: ops.write_to_one_of_two_(x.clone(), x),
+    ],
+)
+def test_one_that_does_not_return_what_it_writes_to_or_makes_others_is_refused(function):
+    with pytest.raises(CaptureError, match=r"opaquetest::write_\w+ has no fake .* writes to its arg") as caught:
+        capture(function, X)
     assert "test_opaque_operators.py" in str(caught.value)
 
 

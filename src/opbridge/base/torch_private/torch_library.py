@@ -120,10 +120,10 @@ def is_mutable(op: torch._ops.OpOverload) -> bool:
 
 
 def written_results(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """What an operator returns that returns nothing but arguments that it writes to: these, as it returns them.
+    """What an operator returns that returns all arguments that it writes to, and nothing else: these, in its order.
 
     Returns:
-        A tuple for several results, a tensor for one, None for none; NotImplemented where it returns anything else.
+        A tuple for several results, a tensor for one; NotImplemented where it returns anything else, or nothing.
     """
     schema = op._schema
     given = {each.name: value for each, value in zip(schema.arguments, args, strict=False)} | dict(kwargs)
@@ -137,7 +137,9 @@ def written_results(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: Ma
         if each.alias_info is None or frozenset(each.alias_info.before_set) not in written:
             return NotImplemented
         results.append(written[frozenset(each.alias_info.before_set)])
-    return tuple(results) if len(results) > 1 else next(iter(results), None)
+    if len(results) != len(written) or not results:
+        return NotImplemented
+    return tuple(results) if len(results) > 1 else results[0]
 
 
 @contextlib.contextmanager
