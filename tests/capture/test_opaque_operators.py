@@ -60,6 +60,10 @@ def made(x):
     return torch.relu(x) + 1
 
 
+def write_into(x, to):
+    to.copy_(native(x) * 2)
+
+
 def write_to_one_of_two(x, y):
     x.copy_(native(y))
     return y.copy_(native(y) + 1)
@@ -100,6 +104,7 @@ SCHEMAS = {
     "shared_made(Tensor x) -> Tensor": (lambda x: x * 6, "CompositeExplicitAutograd"),
     "write_(Tensor(a!) x) -> Tensor(a!)": (lambda x: x.copy_(native(x) * 2), "CPU"),
     "write_and_make_(Tensor(a!) x) -> Tensor": (lambda x: x.copy_(native(x) * 2) + 1, "CPU"),
+    "write_into(Tensor x, Tensor(a!) to) -> ()": (write_into, "CPU"),
     "write_to_one_of_two_(Tensor(a!) x, Tensor(b!) y) -> Tensor(b!)": (write_to_one_of_two, "CPU"),
     "write_both_(Tensor(a!) x, Tensor y, Tensor(b!) z) -> (Tensor(b!), Tensor(a!))": (
         lambda x, y, z: (z.copy_(native(y) * 2), x.copy_(native(y) + 1)),
@@ -373,6 +378,28 @@ def test_one_that_does_not_return_what_it_writes_to_or_makes_others_is_refused(f
     with pytest.raises(CaptureError, match=r"opaquetest::write_\w+ has no fake .* writes to its arg") as caught:
         capture(function, X)
     assert "test_opaque_operators.py" in str(caught.value)
+
+
+def test_a_write_to_a_view_is_refused_where_the_whole_is_read_after_it():
+    def model(x, part):
+        whole = torch.ones(2, *x.shape)
+        ops.write_into(x, part(whole))
+        return whole
+
+    table = {"opaquetest::write_into": lambda x, to: op.Add(x, x)}
+    for part in (lambda whole: whole[0], lambda whole: whole.transpose(1, 2)[1].t()):
+        with pytest.raises(CaptureError, match=r"opaquetest::write_into writes, at .*, in place to a view") as caught:
+            opbridge.export(lambda x, part=part: model(x, part), (X,), custom_translation_table=table)
+        assert "test_opaque_operators.py" in str(caught.value)
+
+    def own(x):
+        whole = torch.ones(2, *x.shape)
+        part = whole[0].clone()
+        ops.write_into(x, part)
+        whole[0] = part
+        return whole
+
+    assert opbridge.export(own, (X,), custom_translation_table=table).verification.ok
 
 
 @pytest.mark.parametrize("dynamic", [None, ({0: "rows"},)])

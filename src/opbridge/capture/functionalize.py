@@ -114,7 +114,37 @@ def functionalize(graph: CapturedGraph, whole: frozenset[str], rewrite: Callable
                 "the in-place operators on views, or inside torch.cond and similar operators, by out-of-place ones."
             )
         functional.written = graph
+        _refuse_writes_to_views(rewritten)
     return functional
+
+
+def _refuse_writes_to_views(graph: CapturedGraph) -> None:
+    """Refuses a write to a view that is left in a rewritten graph, as torch leaves those of other packages' operators.
+
+    Raises:
+        CaptureError: There is such a write, and what the view is of is read after it.
+    """
+    order = {node: position for position, node in enumerate(graph.graph.nodes)}
+    for node in order:
+        for target in written_by(node) if node.op == "call_function" else ():
+            whole = target
+            while _is_view_of_first(whole):
+                whole = whole.all_input_nodes[0]
+            if whole is not target and any(order[user] > order[node] for user in whole.users):
+                name = torch_operators.operator_name(node.target)
+                raise CaptureError(
+                    f"The operator {name} writes, at {next(iter(sources_of(node)), node.name)}, in place to a view of "
+                    "a tensor that is read after it, which is not supported in ONNX. Give it a tensor of its own, and "
+                    "copy that to the view: part = x[0].clone(); write(part); x[0] = part."
+                )
+
+
+def _is_view_of_first(node: Node) -> bool:
+    """Whether a node is a view of its first argument."""
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None or schema.is_mutable or not node.all_input_nodes:
+        return False
+    return bool(schema.returns) and schema.returns[0].alias_info is not None
 
 
 def _refuse_shared_weights(graph: CapturedGraph) -> None:
