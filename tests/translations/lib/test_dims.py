@@ -192,6 +192,22 @@ def test_empty_values(builder):
     assert may_be_empty(_tensor(builder, "u0"))
 
 
+@pytest.mark.parametrize(
+    "size, expected",
+    [
+        ("s0 - 10", True),
+        ("rows - 1", True),
+        ("2*s0 - 1", False),
+        ("s0 + s1 - 1", False),
+        ("Max(0, s0 - 3)", True),
+        ("((s0 - 7)//2) + 1", False),
+        ("s0 + 3", False),
+    ],
+)
+def test_a_size_that_is_shorter_than_an_input_may_be_zero(builder, size, expected):
+    assert may_be_empty(_tensor(builder, size)) == expected
+
+
 def test_axes_are_counted_from_the_front():
     assert [axis_of(dim, 3) for dim in (-3, -1, 0, 2)] == [0, 2, 0, 2]
     assert [axis_of(dim, 0) for dim in (-1, 0)] == [0, 0]

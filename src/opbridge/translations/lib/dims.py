@@ -11,6 +11,7 @@ from typing import Any
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
+from opbridge.base.size_expressions import evaluate
 from opbridge.errors import TranslationError
 
 __all__ = [
@@ -196,14 +197,28 @@ _UNBACKED = re.compile(r"\bu\d+\b")
 
 
 def may_be_empty(x: Any, axes: Iterable[int] | None = None) -> bool:
-    """Whether one of the axes is empty, or is counted when the model runs, as the rows are that a mask selects.
+    """Whether one of the axes is empty, or may be: one that is counted when the model runs, as the rows are that a mask
+    selects, or one that is shorter than an input by a number, as `x[5:-5]` is.
 
-    A size of which nothing is known counts as one that may be 0.
+    A size of which nothing is known counts as one that may be 0. One that a convolution or a pool divides does not:
+    they raise an error where nothing is left.
 
     torch.export takes it for granted that no dynamic size of an input is 0.
     """
     dims = [x.shape[axis] for axis in (range(len(x.shape)) if axes is None else axes)]
-    return any(dim == 0 if isinstance(dim, int) else dim.value is None or _UNBACKED.search(dim.value) for dim in dims)
+    return any(dim == 0 if isinstance(dim, int) else dim.value is None or _may_be_zero(dim.value) for dim in dims)
+
+
+_NAME = re.compile(r"\b[A-Za-z_]\w*\b(?!\()")
+
+
+def _may_be_zero(size: str) -> bool:
+    if _UNBACKED.search(size) or " - " not in size or "//" in size:
+        return _UNBACKED.search(size) is not None
+    try:
+        return evaluate(size, dict.fromkeys(_NAME.findall(size), 1)) <= 0  # for the smallest sizes of inputs
+    except ValueError:
+        return False
 
 
 _COUNTING = frozenset({"Constant", "Shape", "Size"})
