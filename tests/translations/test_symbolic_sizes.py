@@ -44,6 +44,8 @@ SIZES: dict[str, Model] = {
     ),
     "numbers": lambda y, n: (torch.pow(y, n), n**y, torch.fmod(y, n), (y * 10) // n, y.clamp(max=n / 4 - 1)),
     "linspace": lambda y, n: (torch.linspace(0, 1, n), torch.linspace(-2, 9, n + 1, dtype=torch.int64)),
+    "scale": lambda y, n: F.scaled_dot_product_attention(y[None], y[None], y[None], scale=1 / n),
+    "trapezoid": lambda y, n: (torch.trapezoid(y, dx=n), torch.cumulative_trapezoid(y, dx=1 / n, dim=0)),
     "tensors": lambda y, n: (torch.tensor([n, 2, n * 2]), torch.tensor(n / 2), torch.where(y > 0, n, y)),
 }
 
@@ -54,8 +56,6 @@ REFUSED: dict[str, tuple[Model, str]] = {
     "rot90": (lambda y, n: torch.rot90(y, n), "needs n == 5"),
     "eps": (lambda y, n: F.layer_norm(y, (9,), eps=1 / n), "needs n == 5"),
     "order of cdist": (lambda y, n: torch.cdist(y, y, p=n / 1.5), "needs n == 5"),
-    "scale": (lambda y, n: F.scaled_dot_product_attention(y[None], y[None], y[None], scale=1 / n), "needs n == 5"),
-    "trapezoid": (lambda y, n: torch.trapezoid(y, dx=n), "trapezoid"),
     "stride": (lambda y, n: F.conv1d(y[None], torch.ones(2, 9, 3), stride=n - 2), "stride and a dilation"),
     "dilation": (lambda y, n: F.conv1d(y[None], torch.ones(2, 9, 2), dilation=n - 2), "stride and a dilation"),
 }

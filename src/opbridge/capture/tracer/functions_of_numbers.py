@@ -87,9 +87,13 @@ def _diff(
 def _trapezoid(
     y: torch.Tensor, x: torch.Tensor | None = None, *, dx: Any = None, dim: int = -1, cumulative: bool = False
 ) -> torch.Tensor | None:
-    """Integrals along a dimension of a size that data decide, of which the operator asks whether it is that of `x`."""
+    """Integrals along a dimension of a size that data decide, of which the operator asks whether it is that of `x`.
+
+    Also those with a symbolic width, which the operator takes as a number.
+    """
     given = [each for each in (x, y) if each is not None]
-    if not any(torch_sizes.is_of_data(size) for each in given for size in each.shape):
+    is_of_data = any(torch_sizes.is_of_data(size) for each in given for size in each.shape)
+    if not is_of_data and not isinstance(dx := number(dx), (torch.SymInt, torch.SymFloat)):
         return None
     along = dim % y.dim() - y.dim()
 
