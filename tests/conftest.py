@@ -169,7 +169,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     is_thorough = config.getoption("thorough")
     for item in items:
         if not is_thorough and item.get_closest_marker("thorough") and not item.get_closest_marker("quick"):
-            item.add_marker(pytest.mark.skip(reason="marked thorough: --thorough runs it too, as .ci/run does"))
+            item.add_marker(pytest.mark.skip(reason="marked thorough: --thorough runs it too"))
     are_all_asked_for = is_thorough and not config.getoption("half")
     if config.option.whole_suite and not config.getoption("quick") and not are_all_asked_for:
         half = int(config.option.seed) + config.getoption("other_half")

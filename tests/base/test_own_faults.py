@@ -44,5 +44,14 @@ def test_what_the_model_or_torch_raises_is_none(function):
     raise_own_fault(_raised(function))
 
 
+def test_a_package_beside_opbridge_whose_name_begins_alike_is_another_one():
+    space: dict[str, object] = {}
+    exec(
+        compile("def broken():\n    raise KeyError('theirs')", f"{own_faults._PACKAGE[:-1]}_extras/model.py", "exec"),
+        space,
+    )
+    raise_own_fault(_raised(space["broken"]))
+
+
 def test_an_error_that_was_never_raised_is_none():
     raise_own_fault(AssertionError("kept"))

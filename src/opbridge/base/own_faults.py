@@ -6,11 +6,12 @@ opbridge would be hidden so, as a model that "cannot be joined".
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 __all__ = ["raise_own_fault"]
 
-_PACKAGE = str(Path(__file__).parents[1])
+_PACKAGE = os.path.join(Path(__file__).parents[1], "")  # not that of a package whose name begins as this one's
 _KINDS = (AssertionError, AttributeError, KeyError, NameError)
 """What no function of torch's raises for the arguments that it is given, and a model raises in its own lines alone."""
 
@@ -20,6 +21,9 @@ def raise_own_fault(error: BaseException) -> None:
 
     Args:
         error: What was raised while a model was captured.
+
+    Raises:
+        Exception: The error, where it is such a fault.
     """
     trace = error.__traceback__
     if trace is None or not isinstance(error, _KINDS):

@@ -31,7 +31,7 @@ def _overdrive(waveform, temp, last_in, last_out, output):
 @pytest.fixture(scope="module", autouse=True)
 def operators():
     if importlib.util.find_spec("torchaudio") is not None:
-        import torchaudio  # noqa: F401
+        import torchaudio  # noqa: F401 - the import registers the operators
 
         yield
         return

@@ -122,6 +122,11 @@ def is_mutable(op: torch._ops.OpOverload) -> bool:
 def written_results(op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """What an operator returns that returns all arguments that it writes to, and nothing else: these, in its order.
 
+    Args:
+        op: The operator.
+        args: The positional arguments of a call, by the operator's schema.
+        kwargs: Its keyword arguments.
+
     Returns:
         A tuple for several results, a tensor for one; NotImplemented where it returns anything else, or nothing.
     """

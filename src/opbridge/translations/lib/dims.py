@@ -213,8 +213,10 @@ _NAME = re.compile(r"\b[A-Za-z_]\w*\b(?!\()")
 
 
 def _may_be_zero(size: str) -> bool:
-    if _UNBACKED.search(size) or " - " not in size or "//" in size:
-        return _UNBACKED.search(size) is not None
+    if _UNBACKED.search(size):
+        return True
+    if " - " not in size or "//" in size:
+        return False
     try:
         return evaluate(size, dict.fromkeys(_NAME.findall(size), 1)) <= 0  # for the smallest sizes of inputs
     except ValueError:

@@ -19,7 +19,7 @@ def linear_recurrence(values: Any, matrix: Any) -> Any:
     """All of `y[t] = values[t] + y[t - 1] @ matrix`, where nothing is before `y[0]`.
 
     After the step of length k, each row has the sum of `values[t - i] @ matrix^i` for i below 2k. Its terms may be much
-    larger than the sum, as where two poles of a filter are close to each other: what calls this computes in float64.
+    larger than the sum, as where two poles of a filter are close to each other: such a caller computes in float64.
 
     Args:
         values: Of shape (..., length, width), of a floating type.
