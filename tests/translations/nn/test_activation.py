@@ -114,8 +114,10 @@ def test_integers(dtype):
 
 def test_small_values_keep_their_digits_in_double():
     x = torch.logspace(-12, -1, 12, dtype=torch.float64)
-    table = {name: TABLE[name] for name in ("elu", "selu", "celu", "softplus", "logsigmoid", "gelu")}
+    table = {name: TABLE[name] for name in ("elu", "selu", "celu", "softplus", "logsigmoid")}
     assert_all_match(table, x, others=[(-x,), (-30 * torch.rand(12, dtype=torch.float64),)], rtol=1e-13, atol=0.0)
+    # PyTorch's own gelu has 1 + erf(x), of which few digits are left where x is far below zero.
+    assert_matches(F.gelu, x, others=[(-x,)], rtol=1e-13, atol=0.0)
 
 
 def test_an_outer_scale_of_elu_leaves_the_rising_side_alone():
