@@ -2,6 +2,7 @@
 
     python bench/mutations.py                              # on the tests that each fault names
     python bench/mutations.py --whole                      # and on all tests, where those do not find it
+    python bench/mutations.py --half 0                     # with the half of the slow tests that --seed 0 chooses
     python bench/mutations.py --only size-of-one,last-pixel --print
     python bench/mutations.py --tests-of v0.2.0            # with the tests of another revision, in a table of its own
 
@@ -83,10 +84,12 @@ class Copy:
     Args:
         folder: Where to make it.
         tests_of: The revision whose tests it has; None: those of the working tree.
+        half: The seed that chooses the half of the slow tests that run; None: all of them run.
     """
 
-    def __init__(self, folder: Path, tests_of: str | None = None) -> None:
+    def __init__(self, folder: Path, tests_of: str | None = None, half: int | None = None) -> None:
         self.folder = folder / "checkout"
+        self._chosen = () if half is None else ("--half", "--seed", str(half))
         self._cache = folder / "cache"
         self._passing: dict[str, Ran] = {}
         listed = _git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split(b"\0")
@@ -153,7 +156,8 @@ class Copy:
         if finder.startswith(_COMMAND):
             command = [sys.executable, *finder.split()[1:]]
         else:
-            command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *options, finder]
+            command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+            command += [*self._chosen, *options, finder]
         paths = [self.folder / "src", *([self.folder / "tests"] if finder.startswith(_COMMAND) else [])]
         environment = {
             **os.environ,
@@ -206,12 +210,12 @@ def first_failure(finder: str, status: int, output: str) -> str:
     return failed[1] if failed else finder if finder.startswith(_COMMAND) else f"{finder}: ended with {status}"
 
 
-def shown(answers: Sequence[Answer], tests_of: str | None = None) -> str:
-    """The table, with what it comes to below it."""
+def shown(answers: Sequence[Answer], tests: str = "") -> str:
+    """The table, with what it comes to below it: what was found, and by which tests, where not by all."""
     rows = sorted((each.row for each in answers), key=lambda row: QUESTIONS.index(row[1]))
     count = sum(bool(each.by) for each in answers)
     body = f"{table(('fault', 'question', 'found by', 'seconds'), rows)}\n\n{count} of {len(answers)} found"
-    return f"{body} by the tests of {tests_of}." if tests_of else f"{body}."
+    return f"{body} by {tests}." if tests else f"{body}."
 
 
 def _git(folder: Path, *arguments: str) -> bytes:
@@ -228,8 +232,11 @@ def main() -> int:
     parser.add_argument("--whole", action="store_true", help="run all tests where those named find nothing")
     parser.add_argument("--workers", default="logical", help="processes of the run of all tests")
     parser.add_argument("--tests-of", metavar="REV", help="a revision of git whose tests are run")
+    parser.add_argument("--half", type=int, choices=(0, 1), help="the seed that chooses half of the slow tests (all)")
     parser.add_argument("--limit", type=float, default=_LIMIT, help="seconds for each of a fault's files of tests")
     given = parser.parse_args()
+    if given.tests_of and given.half is not None:
+        parser.error("--half is not supported with --tests-of: another revision may not know it")
     names = given.only.split(",") if given.only else [each.name for each in FAULTS]
     if unknown := set(names) - {each.name for each in FAULTS}:
         parser.error(f"there is no fault {', '.join(sorted(unknown))}")
@@ -242,17 +249,21 @@ def main() -> int:
         return 0
     answers = []
     with tempfile.TemporaryDirectory(prefix="opbridge-mutations-") as folder:
-        copy = Copy(Path(folder), given.tests_of)
+        copy = Copy(Path(folder), given.tests_of, given.half)
         for fault in chosen:
             answers.append(copy.answer(fault, given.limit, whole=given.whole, workers=given.workers))
             print(" | ".join(answers[-1].row), flush=True)
-    body = shown(answers, given.tests_of)
+    name, title, tests = "mutations", "Faults planted in the code, and the tests that find them", ""
+    if given.tests_of:
+        tests = f"the tests of {given.tests_of}"
+        name, title = "mutations_of_other_tests", f"The same faults, and {tests}"
+    elif given.half is not None:
+        tests = f"the tests with --half --seed {given.half}"
+        name, title = f"mutations_of_half_{given.half}", f"The same faults, and {tests}"
+    body = shown(answers, tests)
     if given.print:
         print(f"\n{body}")
     else:
-        name, title = "mutations", "Faults planted in the code, and the tests that find them"
-        if given.tests_of:
-            name, title = "mutations_of_other_tests", f"The same faults, and the tests of {given.tests_of}"
         write_section(name, title, body)
     return 0 if all(each.by for each in answers) else 1
 

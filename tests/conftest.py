@@ -66,7 +66,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--half",
         action="store_true",
-        help="with --thorough: half of the tests marked slow or thorough, which --seed chooses",
+        help="half of the tests marked slow, which --seed chooses, also where a file or -k is given; with --thorough: "
+        "half of those marked slow or thorough",
     )
     parser.addoption(
         "--other-half",
@@ -171,7 +172,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not is_thorough and item.get_closest_marker("thorough") and not item.get_closest_marker("quick"):
             item.add_marker(pytest.mark.skip(reason="marked thorough: --thorough runs it too"))
     are_all_asked_for = is_thorough and not config.getoption("half")
-    if config.option.whole_suite and not config.getoption("quick") and not are_all_asked_for:
+    is_halved = config.option.whole_suite or config.getoption("half")
+    if is_halved and not config.getoption("quick") and not are_all_asked_for:
         half = int(config.option.seed) + config.getoption("other_half")
         reason = "half of the slow tests: --other-half runs it instead, --thorough runs all"
         for item in _left_out_of_slow(items, half % 2, {"slow", "thorough"} if is_thorough else {"slow"}):

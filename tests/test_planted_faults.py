@@ -75,4 +75,4 @@ def test_the_table_counts_what_was_found(mutations):
     body = mutations.shown(answers)
     assert "| `tests/a.py::test_b` | 3 |" in body and "| nothing | 5 |" in body
     assert body.endswith("1 of 2 found.")
-    assert mutations.shown(answers, "v1").endswith("1 of 2 found by the tests of v1.")
+    assert mutations.shown(answers, "the tests of v1").endswith("1 of 2 found by the tests of v1.")

@@ -114,6 +114,14 @@ def test_all_slow_tests_run_where_they_are_asked_for(tmp_path, arguments):
 
 
 @pytest.mark.slow
+def test_half_of_the_slow_tests_of_a_file(tmp_path):
+    marked = FILE.replace('parametrize("row", "ab")', 'parametrize("row", "abcde")\n@pytest.mark.slow')
+    halves = [run(tmp_path / "one", "test_drawing.py", "--half", "--seed", seed, text=marked)[0] for seed in "01"]
+    first, second = (set(drawn) - {"fixture"} for drawn in halves)
+    assert first | second == set("abcde") and not first & second and len(first) in (2, 3)
+
+
+@pytest.mark.slow
 def test_what_is_skipped_is_counted_by_reason_and_failures_say_the_seed(tmp_path):
     _, printed = run(tmp_path / "one", "--seed", "7", FAIL="yes")
     assert re.search(r"=+ skipped: 3 =+\n +2  no moon\n +1  no sun\n", printed)
