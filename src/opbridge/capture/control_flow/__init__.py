@@ -19,6 +19,5 @@ Where two paths that seemed to merge do not do the same, the model is captured w
 from __future__ import annotations
 
 from opbridge.capture.control_flow.branch_oracle import PathsRefused
-from opbridge.capture.control_flow.path_explorer import OF_EMPTY_LIST, is_of_empty_list
 
-__all__ = ["OF_EMPTY_LIST", "PathsRefused", "is_of_empty_list"]
+__all__ = ["PathsRefused"]

@@ -16,10 +16,11 @@ from opbridge.capture.control_flow.execution_path import ExecutionPath
 from opbridge.capture.control_flow.loop_carry import check_loop_carry
 from opbridge.capture.control_flow.path_tree import PathTree
 from opbridge.capture.limits import CaptureLimits
+from opbridge.capture.tracer.empty_lists import is_of_empty_list
 from opbridge.capture.tracer.refused_sizes import is_of_sizes
 from opbridge.graph.captured_graph import CapturedGraph
 
-__all__ = ["OF_EMPTY_LIST", "explore", "is_of_empty_list"]
+__all__ = ["explore"]
 
 _OF_NONE = "NoneType"
 
@@ -120,16 +121,6 @@ def _lacks_iterations(error: Exception, answers: BranchOracle) -> bool:
     return isinstance(error, UnboundLocalError) or is_of_empty_list(error)
 
 
-OF_EMPTY_LIST = (RuntimeError, IndexError, ValueError, AssertionError)
-"""What is raised for an empty list: some releases of torch assert that there is a tensor to stack."""
-
-
-def is_of_empty_list(error: Exception) -> bool:
-    """Whether an error says that a list is empty."""
-    is_of_none = any(text in str(error) for text in ("non-empty", "list index", "at least one tensor"))
-    return isinstance(error, OF_EMPTY_LIST) and is_of_none
-
-
 _OF_LAYERS = frozenset({"torch.nn.functional", "torch.nn.modules.batchnorm", "torch.nn.modules.instancenorm"})
 """Where torch checks sizes in Python."""
 
@@ -150,9 +141,19 @@ def _is_raised_by_model(error: Exception) -> bool:
         return False
     if of_code(trace.tb_frame.f_code, 0) is None:
         return isinstance(error, ValueError) and trace.tb_frame.f_globals.get("__name__") in _OF_LAYERS
-    if isinstance(error, UnboundLocalError) or (
-        isinstance(error, (TypeError, AttributeError)) and _OF_NONE in str(error)
-    ):
+    if isinstance(error, UnboundLocalError) or _takes_none(error):
         return True
     instructions = dis.get_instructions(trace.tb_frame.f_code)
     return any(each.offset == trace.tb_lasti and each.opname == "RAISE_VARARGS" for each in instructions)
+
+
+def _takes_none(error: Exception) -> bool:
+    """Whether a line takes None for another value.
+
+    Of an attribute, the error holds the object. Of an operator, a call or an unpacking it holds nothing, and the value
+    may be one that no variable has, as in `a, b = f(x)`: CPython's message, which names the type, is all that tells it
+    from an operator that does not support a symbolic number.
+    """
+    if isinstance(error, AttributeError):
+        return error.obj is None
+    return isinstance(error, TypeError) and _OF_NONE in str(error)

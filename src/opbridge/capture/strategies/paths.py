@@ -7,9 +7,10 @@ import dataclasses
 from opbridge.base.torch_private import torch_failures
 from opbridge.capture.all_paths import capture_paths
 from opbridge.capture.captured import Captured, Outcome, SizesContradicted
-from opbridge.capture.control_flow import OF_EMPTY_LIST, PathsRefused, is_of_empty_list
+from opbridge.capture.control_flow import PathsRefused
 from opbridge.capture.retries import is_by_loop
 from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy
+from opbridge.capture.tracer.empty_lists import OF_EMPTY_LIST, is_of_empty_list
 from opbridge.errors import CaptureError, UsageError
 
 __all__ = ["PATHS"]

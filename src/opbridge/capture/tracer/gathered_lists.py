@@ -10,6 +10,7 @@ import torch
 from opbridge.base.torch_private import torch_overrides, torch_sizes
 from opbridge.base.torch_private.torch_decisions import GATHERED, GATHERED_ALONG, GATHERED_NUMBERS
 from opbridge.capture.tracer.append_only_lists import AppendOnlyList, Kinds, LoopSummary, sum_of_parts
+from opbridge.capture.tracer.empty_lists import EmptyList
 from opbridge.capture.tracer.symbolic_list import is_list
 
 __all__ = ["Knowing", "is_number", "joined", "numbers_of", "rows_of", "rows_of_piece", "whole_list", "width_of"]
@@ -197,7 +198,7 @@ def rows_of(
         return None
     if not template:
         loops.lacks_elements = growing.varies
-        raise RuntimeError("a non-empty list of tensors is expected")  # as torch does, which logs it besides
+        raise EmptyList("a non-empty list of tensors is expected")  # as torch does, which logs it besides
     if not all(isinstance(each, torch.Tensor) for each in growing.items):
         return None
     some, loop = template[-1], growing.loop

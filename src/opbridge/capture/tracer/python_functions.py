@@ -15,6 +15,7 @@ from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.arranging import ARRANGED, arranged
 from opbridge.capture.tracer.contiguous_copies import ContiguousCopies
+from opbridge.capture.tracer.empty_lists import OF_EMPTY_LIST, note_empty_list
 from opbridge.capture.tracer.functions_of_numbers import WITH_NUMBERS
 from opbridge.capture.tracer.indices import asks_for_number, index_by, write_at
 from opbridge.capture.tracer.loop_filled_lists import gathered, gathered_numbers
@@ -140,7 +141,11 @@ class PythonFunctions(TorchFunctionMode):
             "quantized::"
         ):
             args, kwargs = pytree.tree_map_only(torch.Tensor, _scale, (tuple(args), kwargs or {}))
-        return function(*args, **(kwargs or {}))
+        try:
+            return function(*args, **(kwargs or {}))
+        except OF_EMPTY_LIST as error:
+            note_empty_list(error, args, kwargs or {})
+            raise
 
 
 def _stacked(tensors: Any, dim: int = 0, *, out: Any = None) -> torch.Tensor | None:
