@@ -89,7 +89,7 @@ class Copy:
 
     def __init__(self, folder: Path, tests_of: str | None = None, half: int | None = None) -> None:
         self.folder = folder / "checkout"
-        self._chosen = () if half is None else ("--half", "--seed", str(half))
+        self._chosen = () if half is None else ("--sampled", "--seed", str(half))
         self._cache = folder / "cache"
         self._passing: dict[str, Ran] = {}
         listed = _git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split(b"\0")
@@ -258,7 +258,7 @@ def main() -> int:
         tests = f"the tests of {given.tests_of}"
         name, title = "mutations_of_other_tests", f"The same faults, and {tests}"
     elif given.half is not None:
-        tests = f"the tests with --half --seed {given.half}"
+        tests = f"the tests with --sampled --seed {given.half}"
         name, title = f"mutations_of_half_{given.half}", f"The same faults, and {tests}"
     body = shown(answers, tests)
     if given.print:

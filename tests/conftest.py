@@ -64,10 +64,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "and all tests marked slow where no file and no -k is given: without it half of them, which --seed chooses",
     )
     parser.addoption(
-        "--half",
+        "--sampled",
         action="store_true",
-        help="half of the tests marked slow, which --seed chooses, also where a file or -k is given; with --thorough: "
-        "half of those marked slow or thorough",
+        help="half of the tests marked slow, also where a file or -k is given, and with --thorough a quarter of those "
+        "marked thorough; --seed chooses",
     )
     parser.addoption(
         "--other-half",
@@ -171,13 +171,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if not is_thorough and item.get_closest_marker("thorough") and not item.get_closest_marker("quick"):
             item.add_marker(pytest.mark.skip(reason="marked thorough: --thorough runs it too"))
-    are_all_asked_for = is_thorough and not config.getoption("half")
-    is_halved = config.option.whole_suite or config.getoption("half")
-    if is_halved and not config.getoption("quick") and not are_all_asked_for:
-        half = int(config.option.seed) + config.getoption("other_half")
+    is_sampled = config.getoption("sampled")
+    if (is_sampled or (config.option.whole_suite and not is_thorough)) and not config.getoption("quick"):
+        number = int(config.option.seed) + config.getoption("other_half")
         reason = "half of the slow tests: --other-half runs it instead, --thorough runs all"
-        for item in _left_out_of_slow(items, half % 2, {"slow", "thorough"} if is_thorough else {"slow"}):
+        for item in _left_out(items, "slow", number % 2, 2):
             item.add_marker(pytest.mark.skip(reason=reason))
+        if is_thorough:
+            reason = "a quarter of the thorough tests runs: another --seed chooses another one"
+            for item in _left_out(items, "thorough", number % 4, 4):
+                item.add_marker(pytest.mark.skip(reason=reason))
     if not (config.getoption("quick") or config.getoption("touching_torch")):
         return
     kept = _quick(items)
@@ -203,20 +206,26 @@ def _test_of(item: pytest.Item) -> object:
     return item.path, getattr(item, "originalname", item.name), item.parent
 
 
-def _left_out_of_slow(items: list[pytest.Item], half: int, halved: set[str]) -> Iterator[pytest.Item]:
-    """Every second row of each test marked slow, and every second one of such tests without rows.
+def _left_out(items: list[pytest.Item], mark: str, part: int, parts: int) -> Iterator[pytest.Item]:
+    """All but each second, or fourth, row of each test marked slow, or thorough, and of such tests without rows.
 
-    The two halves are all of them, without what is marked quick, or by another mark than those that are halved.
+    The parts are all of them, without what is marked quick; what is marked both slow and thorough counts as thorough.
+
+    Args:
+        items: The tests that were collected.
+        mark: The mark.
+        part: The part that is kept.
+        parts: How many there are.
     """
     rows: Counter[object] = Counter()
     for item in items:
-        marks = {mark for mark in ("slow", "thorough", "quick") if item.get_closest_marker(mark)}
-        if not marks or not marks <= halved:
+        marks = [each for each in ("quick", "thorough", "slow") if item.get_closest_marker(each)]
+        if not marks or marks[0] != mark:
             continue
-        alike = _test_of(item), "thorough" in marks  # so that the halves of the slow ones are the same with the others
-        row = zlib.crc32(item.nodeid.partition("[")[0].encode()) + rows[alike]
-        rows[alike] += 1
-        if row % 2 != half:
+        test = _test_of(item)
+        row = zlib.crc32(item.nodeid.partition("[")[0].encode()) + rows[test]
+        rows[test] += 1
+        if row % parts != part:
             yield item
 
 

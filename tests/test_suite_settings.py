@@ -98,12 +98,13 @@ def test_a_run_of_the_whole_suite_has_half_of_the_slow_tests(tmp_path, processes
 
 
 @pytest.mark.slow
-def test_half_of_what_is_slow_or_thorough(tmp_path):
-    rows = '["a", pytest.param("b", marks=pytest.mark.thorough), "c", pytest.param("d", marks=pytest.mark.thorough)]'
+def test_half_of_what_is_slow_with_a_quarter_of_what_is_thorough(tmp_path):
+    rows = '["a", "b", *(pytest.param(each, marks=pytest.mark.thorough) for each in "cdefghi")]'
     marked = FILE.replace('parametrize("row", "ab")', f'parametrize("row", {rows})\n@pytest.mark.slow')
-    given = (["--thorough", "--half"], ["--thorough", "--half", "--other-half"])
-    first, second = (set(run(tmp_path / "one", *each, text=marked)[0]) - {"fixture"} for each in given)
-    assert first | second == set("abcd") and not first & second and len(first) == 2
+    given = [["--thorough", "--sampled", "--seed", str(seed)] for seed in (4, 5, 6, 7)]
+    drawn = [set(run(tmp_path / "one", *each, text=marked)[0]) - {"fixture"} for each in given]
+    assert all(len(each & set("ab")) == 1 and len(each & set("cdefghi")) in (1, 2) for each in drawn)
+    assert set.union(*drawn) == set("abcdefghi") and drawn[0] & set("ab") == drawn[2] & set("ab")
 
 
 @pytest.mark.slow
@@ -116,7 +117,7 @@ def test_all_slow_tests_run_where_they_are_asked_for(tmp_path, arguments):
 @pytest.mark.slow
 def test_half_of_the_slow_tests_of_a_file(tmp_path):
     marked = FILE.replace('parametrize("row", "ab")', 'parametrize("row", "abcde")\n@pytest.mark.slow')
-    halves = [run(tmp_path / "one", "test_drawing.py", "--half", "--seed", seed, text=marked)[0] for seed in "01"]
+    halves = [run(tmp_path / "one", "test_drawing.py", "--sampled", "--seed", seed, text=marked)[0] for seed in "01"]
     first, second = (set(drawn) - {"fixture"} for drawn in halves)
     assert first | second == set("abcde") and not first & second and len(first) in (2, 3)
 

@@ -15,6 +15,7 @@ def _model(name: str, body: str) -> torch.nn.Module:
     return type("Model", (torch.nn.Module,), {"forward": space["forward"]})()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["input", "max", "x_1", "add", "input_1"])
 @pytest.mark.parametrize(
     "body",
