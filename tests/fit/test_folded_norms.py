@@ -148,6 +148,67 @@ def test_results_are_those_of_the_nodes(layer, number):
     np.testing.assert_allclose(run(model), expected, rtol=2e-4, atol=2e-4)
 
 
+def transpose(built: Built, axis: int) -> int:
+    """Adds a Transpose in a random order. Returns where the axis is then."""
+    shape = tuple(built.last.shape.numpy())
+    order = [int(each) for each in np.random.permutation(len(shape))]
+    if order == list(range(len(shape)))[::-1]:
+        built.add("Transpose", built.last, shape=shape[::-1])
+    else:
+        built.add("Transpose", built.last, shape=tuple(shape[each] for each in order), perm=order)
+    return order.index(axis)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("number", range(5))
+def test_transposes_between_them_stay(layer, number):
+    built, channels, axis = LAYERS[layer]()
+    add_step(built, "Add", channels, axis)
+    for step in ("Mul", "Sub from")[: number % 2 + 1]:
+        for _ in range(number // 2 + 1):
+            axis = transpose(built, axis)
+        add_step(built, step, channels, axis)
+    axis = transpose(built, axis)  # with nothing after it that is folded
+    name, shapes = built.last.name, [tuple(node.outputs[0].shape.numpy()) for node in built.graph]
+    model = built.done()
+    expected = run(model)
+    moves = built.operators().count("Transpose")
+    assert "into the weights of 1 layer" in fold_norms(model)
+    assert built.operators()[-moves:] == ["Transpose"] * moves and built.operators()[0] in (
+        "Conv",
+        "ConvTranspose",
+        "Gemm",
+        "MatMul",
+    )
+    assert len(built.graph) - moves == (2 if "product" in layer else 1)
+    last = list(built.graph)[-1].outputs[0]
+    assert last.name == name and tuple(last.shape.numpy()) == shapes[-1] == expected.shape
+    np.testing.assert_allclose(run(model), expected, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("order", [[1, 0], [0, 1]])
+def test_a_normalization_behind_a_transpose_is_of_the_second_dimension(order):
+    built, *_ = product(2)
+    add_step(built, "Mul", 6, 1)
+    shape = (6, 5) if order == [1, 0] else (5, 6)
+    built.add("Transpose", built.last, shape=shape, perm=order)
+    given = [built.last, *(built.constant(np.abs(draw(shape[1]))) for _ in range(4))]
+    built.add("BatchNormalization", *given, shape=shape)
+    model = built.done()
+    expected = run(model)
+    fold_norms(model)
+    assert ("BatchNormalization" in built.operators()) == (order == [1, 0]) and "Mul" not in built.operators()
+    np.testing.assert_allclose(run(model), expected, rtol=2e-4, atol=2e-4)
+
+
+def test_a_value_behind_a_transpose_that_something_else_reads_ends_it():
+    built, *_ = product(2)
+    moved = built.add("Transpose", built.last, shape=(6, 5), perm=[1, 0])
+    built.add("Mul", moved, built.constant(draw(6, 1)), shape=(6, 5))
+    built.add("Add", moved, built.last, shape=(6, 5))
+    assert fold_norms(built.done()) == "" and built.operators() == ["MatMul", "Transpose", "Mul", "Add"]
+
+
 @pytest.mark.parametrize(("shape", "is_folded"), [((6,), True), ((1, 6), False)])
 def test_a_product_of_unknown_rank(shape, is_folded):
     built, *_ = product(3)

@@ -7,7 +7,7 @@ transposed convolution or a linear layer both can be in the layer's weights:
 
 The same holds for the products, quotients, sums and differences with constants of each channel in which frozen
 normalizations and layer scales are written. Nodes are folded as long as they follow each other and nothing else reads
-what is between them.
+what is between them. A Transpose may stand between them, and stays: the channels are then another dimension.
 
 The new weights are computed in float64 and rounded once, but the results are not those of the model bit by bit, so it
 is done only where it is asked for. A layer keeps its nodes where
@@ -19,6 +19,7 @@ is done only where it is asked for. A layer keeps its nodes where
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ class _Folded:
         scale: The factor of each channel of its output, (C,) of float64.
         shift: What is added to each channel, (C,) of float64, without the layer's own bias.
         nodes: The nodes after it.
+        transposes: The Transposes before the last of them, which stay.
     """
 
     layer: ir.Node
@@ -55,6 +57,7 @@ class _Folded:
     scale: np.ndarray
     shift: np.ndarray
     nodes: list[ir.Node] = field(default_factory=list)
+    transposes: list[ir.Node] = field(default_factory=list)
 
     @property
     def weight(self) -> ir.Value:
@@ -118,7 +121,15 @@ def _extend(found: _Folded, channels: int) -> bool:
     """Finds the nodes after a layer that can be in its weights. Returns whether fewer nodes are left then."""
     current = found.layer.outputs[0]
     axis = -1 if found.layer.op_type == "MatMul" else 1
+    passed: list[ir.Node] = []
     while (reader := only_reader(current)) is not None and reader.graph is found.layer.graph:
+        if reader.op_type == "Transpose" and reader.domain in ("", "ai.onnx"):
+            order = list(reader.attributes.get_ints("perm") or range(len(current.shape or ()))[::-1])
+            if not order:
+                break
+            axis, current = order.index(range(len(order))[axis]), reader.outputs[0]
+            passed.append(reader)
+            continue
         step = _step(reader, current, axis, channels)
         if step is None:
             break
@@ -126,7 +137,8 @@ def _extend(found: _Folded, channels: int) -> bool:
         with np.errstate(over="ignore", invalid="ignore"):
             found.scale, found.shift = found.scale * scale, found.shift * scale + shift
         found.nodes.append(reader)
-        current = reader.outputs[0]
+        found.transposes += passed
+        current, passed = reader.outputs[0], []
     if found.layer.op_type != "MatMul":
         return bool(found.nodes)
     is_scaled = bool((found.scale != 1).any())
@@ -139,7 +151,7 @@ def _step(node: ir.Node, given: ir.Value, axis: int, channels: int) -> tuple[np.
         return None
     rank = 1 if given.shape is None else len(given.shape)  # at least one
     if node.op_type == "BatchNormalization":
-        return _normalization(node, channels) if axis == 1 or rank == 2 else None
+        return _normalization(node, channels) if axis == 1 or (axis == -1 and rank == 2) else None
     if node.op_type not in ("Mul", "Div", "Add", "Sub") or len(node.inputs) != 2:
         return None
     position = 0 if node.inputs[0] is given else 1
@@ -206,22 +218,34 @@ def _constants(model: ir.Model, names: ValueNames, found: _Folded) -> tuple[ir.V
 
 
 def _replace(found: _Folded, weight: ir.Value, bias: ir.Value) -> None:
-    """Puts a layer with other weights in the place of a layer and the nodes after it."""
-    layer, last = found.layer, found.nodes[-1].outputs[0]
+    """Puts a layer with other weights in the place of a layer and the nodes after it, without the Transposes."""
+    last = found.nodes[-1].outputs[0]
+    _put_layer(found, found.transposes[0].inputs[0] if found.transposes else last, weight, bias)
+    for each, following in itertools.pairwise(found.transposes):
+        following.replace_input_with(0, each.outputs[0])
+    if found.transposes:
+        moved = found.transposes[-1]
+        put(ir.Node("", "Transpose", [moved.inputs[0]], moved.attributes.values()), [last])
+
+
+def _put_layer(found: _Folded, replaced: ir.Value, weight: ir.Value, bias: ir.Value) -> None:
+    """Puts the layer, and the Add of its bias, in the place of the node that gives a value."""
+    layer = found.layer
     attributes = [each for each in layer.attributes.values() if each.name != "beta"]
     if layer.op_type != "MatMul":
-        put(ir.Node("", layer.op_type, [layer.inputs[0], weight, bias], attributes), [last])
+        put(ir.Node("", layer.op_type, [layer.inputs[0], weight, bias], attributes), [replaced])
         return
     product = ir.Node("", "MatMul", [layer.inputs[0], weight])
     product.outputs[0].shape, product.outputs[0].type = layer.outputs[0].shape, layer.outputs[0].type
     product.outputs[0].name, product.name = f"{layer.outputs[0].name}/folded", f"{layer.name}/folded"
     product.metadata_props.update(layer.metadata_props)
-    assert layer.graph is not None
+    before = replaced.producer()
+    assert layer.graph is not None and before is not None
     if found.shift.any() or found.bias is not None:
-        layer.graph.insert_before(found.nodes[-1], product)
-        put(ir.Node("", "Add", [product.outputs[0], bias]), [last])
+        layer.graph.insert_before(before, product)
+        put(ir.Node("", "Add", [product.outputs[0], bias]), [replaced])
     else:
-        put(product, [last])
+        put(product, [replaced])
 
 
 # The parameters of a layer, channel by channel
