@@ -29,6 +29,9 @@ class MultiExitLoop:
         start: The block that an iteration begins with.
         inputs: The inputs of the model.
 
+    Attributes:
+        inner: The loops in it that an exit leaves together with it, by the blocks that their iterations begin with.
+
     Raises:
         PathsRefused: The loop draws random numbers.
     """
@@ -39,7 +42,7 @@ class MultiExitLoop:
         self._end = Block({})
         inside = [block for block in merged.flow.blocks if block in self._loop.inside]
         loops = merged.flow.loops.items()
-        self._inner = {
+        self.inner = {
             first: loop for first, loop in loops if loop.inside < self._loop.inside and self._is_left_by(loop)
         }
         self._joins = immediate_postdominators([*inside, self._end], self._end, self._following)
@@ -83,7 +86,7 @@ class MultiExitLoop:
     def _is_in(self, block: Block, answer: bool) -> bool:
         """Whether the iteration goes on after an answer, without beginning one of a loop that leaves this one again."""
         after = block.after[answer]
-        again = after in self._inner and block in self._inner[after].inside
+        again = after in self.inner and block in self.inner[after].inside
         return after in self._loop.inside and not again
 
     def _common_join(self) -> Block:
@@ -152,7 +155,7 @@ class MultiExitLoop:
         """
         merged = self._merged
         while block is not stop:
-            if block in self._inner:
+            if block in self.inner:
                 MultiExitLoop(merged, block, self._inputs).repeat(scope)
             elif block in merged.flow.loops and block is not self._start:
                 block = merged.loop(block, self._inputs, scope)
