@@ -11,10 +11,12 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_shape_env, torch_tracing
-from opbridge.errors import UsageError
+from opbridge.base.torch_private.torch_functionalized import FunctionalizedCall, functionalized_call
+from opbridge.errors import CaptureError, UsageError
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition, Weight
 
 __all__ = ["from_exported_program", "inputs_of_program", "narrow_ranges", "without_writes"]
@@ -128,6 +130,10 @@ class _Copy:
                 path = str(node.target)
                 self._attributes[path] = operator.attrgetter(path)(program.graph_module)
                 self._copies[node] = self._copied(node)
+            elif (call := functionalized_call(node)) is not None:
+                self._copies[node] = self._called(node, call)
+            elif node.target is operator.getitem and isinstance(self._copies[node.args[0]], (list, tuple)):
+                self._copies[node] = self._copies[node.args[0]][node.args[1]]
             elif node.op != "output":
                 self._copies[node] = self._copied(node)
 
@@ -179,11 +185,59 @@ class _Copy:
         found = self._program.state_dict.get(spec.target or "")
         return self._program.constants.get(spec.target or "") if found is None else found
 
+    def _called(self, node: Node, call: FunctionalizedCall) -> list[Any]:
+        """The results of a functionalised call, as nodes: the operator writes to copies of what it is given.
+
+        Raises:
+            CaptureError: It writes to a view, or one tensor is given for two arguments that it writes to.
+        """
+        if call.writes_to_views:
+            raise CaptureError(
+                f"The operator {call.operator.name()} writes in place to a view of a tensor, which is not supported in "
+                "ONNX. Give it a tensor of its own, and copy that to the view: part = x[0].clone(); write(part); "
+                "x[0] = part."
+            )
+        values = node.meta["val"]
+
+        def added(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> Node:
+            made = self._graph.call_function(target, args, kwargs)
+            made.meta = {**node.meta, "val": value}
+            return made
+
+        def copied(base: Any, value: Any) -> Any:
+            if isinstance(base, (list, tuple)):
+                return [copied(each, described) for each, described in zip(base, value, strict=True)]
+            return added(torch.ops.aten.clone.default, (self._copies[base],), {}, value)
+
+        def copy_of(index: Any) -> Any:
+            if isinstance(index, list):
+                return [copy_of(each) for each in index]
+            return None if index is None else copies[index]
+
+        copies = [copied(*each) for each in zip(call.bases, values[call.returned :], strict=True)]
+        given = map_arg(call.given, lambda each: self._copies[each]) | {
+            key: copy_of(of) for key, of in call.written.items()
+        }
+        args = _positional(call.operator, given)
+        returned = call.operator._schema.returns
+        if len(returned) < 2:
+            return [added(call.operator, args, given, values[0]), *copies]
+        value = values[: len(returned)]
+        result = added(call.operator, args, given, value)
+        return [*(added(operator.getitem, (result, at), {}, each) for at, each in enumerate(value)), *copies]
+
     def _copied(self, node: Node) -> Node:
         copied = self._graph.node_copy(node, lambda argument: self._copies[argument])
         if copied.name != node.name:  # names of Python's own functions are changed: "input", "max"
             copied.name = node.name
         return copied
+
+
+def _positional(op: torch._ops.OpOverload, given: dict[str, Any]) -> tuple[Any, ...]:
+    """Takes the positional arguments of an operator from arguments that are given by name."""
+    positional = [each for each in op._schema.arguments if not each.kwarg_only]
+    count = max((at + 1 for at, each in enumerate(positional) if each.name in given), default=0)
+    return tuple(given.pop(each.name, each.default_value) for each in positional[:count])
 
 
 def _bounds(found: Any) -> tuple[int, int | None]:

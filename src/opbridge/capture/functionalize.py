@@ -25,6 +25,7 @@ from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph, Weight
 from opbridge.graph.node_sources import sources_of
 from opbridge.graph.values import tensors_in
+from opbridge.graph.written_results import results_of
 
 __all__ = ["FunctionalGraph", "functionalize"]
 
@@ -45,14 +46,14 @@ class FunctionalGraph:
     Attributes:
         graph: The graph. In-place operators are left in it where `rebinds` says all that they do.
         constant: The nodes whose value depends on no input of the model, and is computed at export.
-        rebinds: For a node that writes in place: the earlier nodes that stand for the written tensor. From that node
-            on, they mean the node's own value.
+        rebinds: For a node that writes in place: the earlier nodes that stand for what it writes to and are read after
+            it. From that node on, each means one of the node's results: see `opbridge.graph.written_results.Results`.
         written: The graph with its in-place operators, where `graph` has been made of it.
     """
 
     graph: CapturedGraph
     constant: set[Node] = field(default_factory=set)
-    rebinds: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
+    rebinds: dict[Node, dict[Node, tuple[int, ...]]] = field(default_factory=dict)
     written: CapturedGraph | None = None
 
     def state_notes(self, returned: Container[str] = ()) -> Iterator[str]:
@@ -220,16 +221,24 @@ def _analyse(graph: CapturedGraph) -> FunctionalGraph | None:
     for node, written in writes.items():
         if node in constant:
             continue
-        rebound: list[Node] = []
+        if len(set(written)) < len(written):
+            raise CaptureError(
+                f"The operator {torch_operators.operator_name(node.target)} is given one tensor for several arguments "
+                f"that it writes to, at {next(iter(sources_of(node)), node.name)}, which is not supported in ONNX. "
+                "Give it a tensor of its own for each."
+            )
+        rebound: dict[Node, tuple[int, ...]] = {}
+        paths = results_of(node).paths
         for target in written:
             value = target.meta.get("val")
             others = [other for key in keys[target] for other in sharing[key] if order[other] < order[node]]
             for other in others:
-                if _is_same(other.meta.get("val"), value):
-                    rebound.append(other)
-                elif any(order[user] > order[node] for user in other.users):
+                if not any(order[user] > order[node] for user in other.users):
+                    continue
+                if not _is_same(other.meta.get("val"), value):
                     return None
-        functional.rebinds[node] = tuple(dict.fromkeys(rebound))
+                rebound[other] = paths[target]
+        functional.rebinds[node] = rebound
     return functional
 
 

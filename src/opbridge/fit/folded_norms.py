@@ -220,7 +220,9 @@ def _constants(model: ir.Model, names: ValueNames, found: _Folded) -> tuple[ir.V
 def _replace(found: _Folded, weight: ir.Value, bias: ir.Value) -> None:
     """Puts a layer with other weights in the place of a layer and the nodes after it, without the Transposes."""
     last = found.nodes[-1].outputs[0]
-    _put_layer(found, found.transposes[0].inputs[0] if found.transposes else last, weight, bias)
+    replaced = found.transposes[0].inputs[0] if found.transposes else last
+    assert replaced is not None
+    _put_layer(found, replaced, weight, bias)
     for each, following in itertools.pairwise(found.transposes):
         following.replace_input_with(0, each.outputs[0])
     if found.transposes:

@@ -16,4 +16,5 @@ May import: base.
 | promotion | implicit type promotion |
 | precision | the coarsest dtype that a value depends on |
 | values | properties of values, fake or real |
+| written_results | what an operator that writes to its arguments gives |
 """

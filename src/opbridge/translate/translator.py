@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from opbridge.errors import OpbridgeError, TranslationError
 from opbridge.graph.node_sources import has_module_path, module_path_of, sources_of
 from opbridge.graph.open_lists import METADATA, open_lists
 from opbridge.graph.operators import operator_of
+from opbridge.graph.written_results import result_at, results_of
 from opbridge.nodes import operator_nodes
 from opbridge.onnx.builder import Builder
 from opbridge.onnx.tensor import Tensor
@@ -119,7 +120,11 @@ class _Walk:
     """
 
     def __init__(
-        self, plan: Plan, rebinds: Mapping[Node, Sequence[Node]], values: Values, stands_for: dict[Node, Any]
+        self,
+        plan: Plan,
+        rebinds: Mapping[Node, Mapping[Node, tuple[int, ...]]],
+        values: Values,
+        stands_for: dict[Node, Any],
     ) -> None:
         self.plan = plan
         self.rebinds = rebinds
@@ -182,8 +187,12 @@ class _Walk:
             self.stands_for[node] = self.stand_in(node)
         finally:
             self._depth -= 1
-        for written in self.rebinds.get(node, ()):
-            self.stands_for[written] = self.stands_for[node]
+        if node in self.rebinds:
+            found, results = self.stands_for[node], results_of(node)
+            for written, path in self.rebinds[node].items():
+                self.stands_for[written] = result_at(found, path)
+            if results.returned == 1 and len(results.values) > 1 and isinstance(found, list):
+                self.stands_for[node] = found[0]
 
     @contextlib.contextmanager
     def _naming_branches(self, operator: str) -> Iterator[None]:
@@ -256,12 +265,16 @@ class _Walk:
                 raise TranslationError("there is no translation for it.")
             call = call_symbolic if step.translation.form == "symbolic" else call_translation
             built = call(self.values, node, step.translation, args, kwargs)
+        if node in self.rebinds:
+            _require_results(node, built, self.rebinds[node].values())
         return self.typed(node, built, mark)
 
     def typed(self, node: Node, built: Any, mark: int) -> Any:
         """The values as torch describes them: of its dtype and shape, named after the node."""
         made = {id(output) for onnx_node in self.builder.nodes[mark:] for output in onnx_node.outputs}
-        expected = node.meta.get("val")
+        expected = self.expected(node)
+        if node in self.rebinds and isinstance(expected, list) and not isinstance(built, (list, tuple)):
+            expected = expected[0]  # the others are not read
         if isinstance(built, (list, tuple)) and isinstance(expected, (list, tuple)):
             return [
                 self.typed_value(node, value, each, made, f":{index}")
@@ -316,11 +329,33 @@ class _Walk:
                 else None
             )
 
-        return make(node.meta.get("val"))
+        return make(self.expected(node))
+
+    def expected(self, node: Node) -> Any:
+        """What torch says of a node's results, and of what it writes to and does not return."""
+        return results_of(node).value if node in self.rebinds else node.meta.get("val")
 
     def resolve(self, value: Any) -> Any:
         """An fx argument with its nodes replaced by what they stand for."""
         return torch.fx.node.map_arg(value, lambda node: self.stands_for[node])
+
+
+def _require_results(node: Node, built: Any, paths: Iterable[tuple[int, ...]]) -> None:
+    """Refuses what a translation has built where it lacks a result that is read: what the operator writes to.
+
+    Raises:
+        TranslationError: It does.
+    """
+    count = len(built) if isinstance(built, (list, tuple)) else 1
+    if all(path == () or (isinstance(built, (list, tuple)) and path[0] < count) for path in paths):
+        return
+    schema = node.target._schema
+    written = [each.name for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write]
+    raise TranslationError(
+        f"its translation gives {count} of {len(results_of(node).values)} results. The operator writes to "
+        f"{', '.join(written)}, which the model reads after it: give what it returns, and then the new value of each "
+        "argument that it writes to and does not return."
+    )
 
 
 def _label(node: Node, operator: str) -> tuple[str, dict[str, str]]:

@@ -11,6 +11,7 @@ from torch.fx import Node
 from opbridge.capture.functionalize import FunctionalGraph
 from opbridge.graph.operators import operator_of
 from opbridge.graph.running import is_control_flow, run_control_flow
+from opbridge.graph.written_results import result_at, results_of
 from opbridge.verification.intermediate import Unusable
 
 __all__ = ["GraphRun"]
@@ -67,8 +68,16 @@ class GraphRun:
     def assign(self, node: Node, value: Any) -> None:
         """Sets the value of a node that was just computed, and of what it writes to."""
         self.values[node] = value
-        for written in self._functional.rebinds.get(node, ()):
-            self.values[written] = value if isinstance(value, torch.Tensor) else self._clones.get(written, value)
+        rebinds = self._functional.rebinds.get(node)
+        if not rebinds:
+            return
+        results = results_of(node)
+        targets = {path: target for target, path in results.paths.items()}
+        for written, path in rebinds.items():
+            if results.returned and (path[0] if path else 0) < results.returned:
+                self.values[written] = result_at(value, path)
+            else:
+                self.values[written] = self._clones[targets[path]]
 
     def read(self, node: Node) -> None:
         """Sets the value of a node of the kind get_attr."""

@@ -182,5 +182,8 @@ def _with_branches(functional: FunctionalGraph, answers: dict[Node, bool]) -> Fu
         weights={stands_for[node]: weight for node, weight in old.weights.items()},
     )
     constant = {new for node in functional.constant if isinstance(new := stands_for[node], Node)}
-    rebinds = {stands_for[node]: tuple(stands_for[each] for each in of) for node, of in functional.rebinds.items()}
+    rebinds = {
+        stands_for[node]: {stands_for[each]: path for each, path in of.items()}
+        for node, of in functional.rebinds.items()
+    }
     return FunctionalGraph(captured, constant, rebinds)

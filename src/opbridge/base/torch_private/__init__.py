@@ -21,6 +21,7 @@ May import: base.
 | torch_transforms | when a transform of torch.func or a backward pass begins and ends |
 | torch_higher_order | how `torch.cond` and its like are called, and where their operands stand |
 | torch_functional | functionalisation |
+| torch_functionalized | the calls of operators that write to their arguments, in a functionalised program |
 | torchscript_graph | values, types and blocks in the graphs of the TorchScript exporter |
 | torchscript_registry | torch.onnx's registry of symbolic functions |
 | torchscript_export | a whole export by the TorchScript exporter |

@@ -10,6 +10,7 @@ from torch.fx import Node
 
 from opbridge.base.torch_private import torch_tracing
 from opbridge.graph.values import tensors_in
+from opbridge.graph.written_results import writes
 
 __all__ = ["PARTS_BY_DATA", "memory_of", "written_by"]
 
@@ -24,16 +25,7 @@ def memory_of(node: Node) -> set[int]:
 
 def written_by(node: Node) -> list[Node]:
     """The arguments that a node writes to."""
-    schema = getattr(node.target, "_schema", None)
-    if schema is None or not schema.is_mutable or schema.name == "aten::detach_":  # which changes no value
-        return []
-    written: list[Node] = []
-    for position, argument in enumerate(schema.arguments):
-        if argument.alias_info is None or not argument.alias_info.is_write:
-            continue
-        value = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name)
-        written.extend(item for item in _flat(value) if isinstance(item, Node))
-    return written
+    return [item for _, value in writes(node) for item in _flat(value) if isinstance(item, Node)]
 
 
 def _flat(value: Any) -> Iterator[Any]:
