@@ -101,6 +101,37 @@ def test_a_path_that_cannot_be_written_is_refused(tmp_path):
             export_request(Model(), (X, Y), path)
 
 
+@pytest.mark.parametrize(
+    ("given", "args", "kwargs", "names"),
+    [
+        (["a", "b", "c"], (X, None, Y), {}, ["a", "c"]),
+        (["a", "b"], (X, None, Y), {}, ["a", "b"]),
+        (["a", "b", "c"], (X, Y, 2.0), {}, ["a", "b"]),
+        (["a", "b", "c"], (X, Y), {"scale": None}, ["a", "b"]),
+        (["a"], (X, None), {}, ["a"]),
+        (["a"], X, {}, ["a"]),
+        (["a", "b", "c"], (X, [Y, None]), {}, ["a", "b"]),
+    ],
+)
+def test_names_of_inputs_that_are_none_are_left_out(given, args, kwargs, names):
+    def model(x, y=None, scale=None):
+        return x
+
+    assert export_request(model, args, kwargs=kwargs, input_names=given).building.names.inputs == names
+
+
+def test_dynamic_axes_go_by_the_names_of_the_tensors():
+    def model(x, mask, y):
+        return x + y
+
+    axes = {"left": {0: "n"}, "mask": {0: "m"}, "right": {1: "w"}}
+    request = export_request(model, (X, None, Y), input_names=["left", "mask", "right"], dynamic_axes=axes)
+    assert {axis.place: axis.name for axis in request.call.shapes.axes.values()} == {
+        "x.shape[0]": "n",
+        "y.shape[1]": "w",
+    }
+
+
 def test_each_argument_stands_in_the_group_of_the_stage_that_reads_it(tmp_path):
     request = export_request(
         Model(),

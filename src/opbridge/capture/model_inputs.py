@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -21,6 +21,7 @@ __all__ = [
     "fit_signature",
     "frozen_inputs",
     "leaf_arrays",
+    "names_of_tensors",
 ]
 
 
@@ -47,6 +48,24 @@ def example_inputs(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, A
     for leaf in pytree.tree_leaves((args, kwargs)):
         _refuse_array(leaf, "One of the inputs")
     return args, kwargs
+
+
+def names_of_tensors(names: Sequence[str] | None, args: Any, kwargs: Any) -> Sequence[str] | None:
+    """Names for the tensors among the inputs, of names for all inputs.
+
+    Code for the old exporter names every parameter that it passes, also one that is None: that input is none of the
+    file's, and neither is its name.
+
+    Args:
+        names: What the user gives as `input_names`: as many names as there are tensors, fewer, or one for each leaf of
+            the inputs.
+        args: Positional example inputs.
+        kwargs: Keyword example inputs.
+    """
+    leaves = pytree.tree_leaves(((args,) if isinstance(args, torch.Tensor) else args, kwargs or {}))
+    if names is None or isinstance(names, str) or len(names) != len(leaves):
+        return names
+    return [name for name, leaf in zip(names, leaves, strict=True) if isinstance(leaf, torch.Tensor)]
 
 
 def leaf_arrays(args: Any, kwargs: Any) -> list[numpy.ndarray]:

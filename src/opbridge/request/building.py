@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from opbridge.base.progress import Progress
 from opbridge.base.routes import ALLOWED_BY_DEFAULT
 from opbridge.capture.config import CaptureConfig
+from opbridge.capture.model_inputs import names_of_tensors
 from opbridge.capture.resolved_call import resolved_call
 from opbridge.errors import UsageError
 from opbridge.fit.fused.fusing import find_fusing
@@ -108,6 +109,7 @@ def export_request(
         args, kwargs, dynamic_shapes, notes = (), prepared.kwargs, prepared.dynamic_shapes, prepared.notes
         if inputs is None and verify:
             inputs, notes = prepared.inputs, notes + prepared.covered
+    input_names = names_of_tensors(input_names, args, kwargs)
     permitted = permitted_routes(operator_export_type, allow, routes)
     fitted = find_target(target, opset_version, provides)
     output = output_config(f, external_data, precision, folder)
