@@ -27,7 +27,14 @@ def by_sums(x: torch.Tensor) -> torch.Tensor:
     return x.transpose(0, 1).view(count // 2, 2, x.shape[0], x.shape[2]).amax(1)
 
 
-@pytest.mark.parametrize("model", [by_division, by_tensor, by_sums])
+def by_largest(x: torch.Tensor) -> torch.Tensor:
+    lengths = torch.full((x.shape[0],), x.shape[1])
+    count = lengths.unsqueeze(1).expand(-1, 3).max() // 2
+    mask = torch.arange(lengths.min()).unsqueeze(0) < lengths.unsqueeze(1)
+    return x.transpose(0, 1).view(count, 2, x.shape[0], x.shape[2]).amax(1) + (x * mask[:, :, None]).amax()
+
+
+@pytest.mark.parametrize("model", [by_division, by_tensor, by_sums, by_largest])
 def test_they_are_known(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
     shapes = {"x": {1: 2 * torch.export.Dim("half")}}
     session = opbridge.export(model, (torch.randn(3, 8, 5),), dynamic_shapes=shapes, verify=False).session()

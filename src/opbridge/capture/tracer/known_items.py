@@ -2,7 +2,8 @@
 
 `torch.div(x.shape[1], 8, rounding_mode="trunc")` is a tensor, and what `item`, or a place for a size, makes of it would
 be a number that only a run tells. What the tensor holds follows from the sizes, as long as operators on integers make
-it of them, and nothing is written to its memory.
+it of them, and nothing is written to its memory. So it does for the largest element of a tensor that has one integer
+everywhere, as `torch.full((batch,), x.shape[1]).max()`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,23 @@ _SAME = frozenset(
 """Operators that give the integer that they are given."""
 
 
+_EVERYWHERE = frozenset(
+    {
+        _aten.expand.default,
+        _aten.flatten.using_ints,
+        _aten.repeat.default,
+        _aten.reshape.default,
+        _aten.squeeze.default,
+        _aten.squeeze.dim,
+        _aten.unsqueeze.default,
+        _aten.view.default,
+    }
+)
+"""Operators that give a tensor of the elements that they are given."""
+
+_EXTREMES = frozenset({_aten.max.default, _aten.min.default, _aten.amax.default, _aten.amin.default})
+
+
 class Known(enum.Enum):
     """Which integers are known."""
 
@@ -47,7 +65,7 @@ class Known(enum.Enum):
 
 
 class KnownItems:
-    """The nodes that hold an integer which follows from sizes.
+    """The nodes that hold an integer which follows from sizes, or the same one everywhere.
 
     Args:
         constants: Tells what memory the model writes to.
@@ -74,7 +92,7 @@ class KnownItems:
             node: The node.
             result: What the operator gives, without values.
         """
-        if not isinstance(result, torch.Tensor) or result.dim() or result.dtype != torch.int64:
+        if not isinstance(result, torch.Tensor) or result.dtype != torch.int64:
             return
         if self.known is not Known.ALL:
             is_quotient = function in _DIVISIONS and not any(map(_is_tensor, node.args))
@@ -83,8 +101,12 @@ class KnownItems:
         value: Any = None
         if function is _aten.full.default:
             value = self._integer(node.args[1])
-        elif function is _aten.scalar_tensor.default or function in _SAME:
+        elif function is _aten.scalar_tensor.default or function in _SAME or function in _EVERYWHERE:
             value = self._integer(node.args[0])
+        elif function in _EXTREMES and not result.dim():
+            value = self._integer(node.args[0])  # of no elements, PyTorch raises an error
+        elif result.dim():
+            return
         elif function in _COMPUTED and len(node.args) == 2 and node.kwargs.keys() <= {"rounding_mode"}:
             first, second = map(self._integer, node.args)
             value = None if first is None or second is None else _COMPUTED[function](first, second, **node.kwargs)
