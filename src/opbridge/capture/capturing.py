@@ -12,6 +12,7 @@ from typing import Any
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from opbridge.base.sources import Source
 from opbridge.base.torch_private import torch_tracing
 from opbridge.base.wording import sentence
 from opbridge.capture.advice import advise_others
@@ -112,6 +113,7 @@ def capture_call(
     ]
     needed = demands(session, found)
     notes += _size_notes(needed, found.other_sizes.is_right_for_one)
+    notes += map(_unrolled, session.unrolled)
     if session.limits.is_out_of_time:
         notes.append(_left(session))
     notes += [*functions.notes(), *session.operators.notes(), *_list_notes(graph)]
@@ -195,6 +197,14 @@ def _size_notes(needed: list[Any], is_right_for_one: bool) -> Iterator[str]:
             told.append(f"{len(needed) - len(told)} more conditions")
         others = "verified also with a size of 1" if is_right_for_one else ""
         yield (f"the file is valid only for {', '.join(told)}; {others or 'other sizes are not covered'}")
+
+
+def _unrolled(comprehension: Source) -> str:
+    """What is said of a comprehension that has the iterations of the example."""
+    return (
+        f"the comprehension at {comprehension} is unrolled for the sizes of the example, because the source of its "
+        "function was not found; write it as a loop that appends to a list"
+    )
 
 
 def _list_notes(graph: CapturedGraph) -> Iterator[str]:
