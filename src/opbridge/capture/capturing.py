@@ -101,7 +101,14 @@ def capture_call(
     session = CaptureSession(call, module, config, functions, config.limits(tell))
     session.limits.begin()
     with functions.kept_whole(module), _saying(session), torch_tracing.mute_export():
-        found, tried = run_strategies(session)
+        try:
+            found, tried = run_strategies(session)
+        except CaptureError as error:
+            if not session.unrolled:
+                raise
+            raise CaptureError(
+                " ".join([str(error), *(sentence(_unrolled(each)) for each in session.unrolled)])
+            ) from error
     leaves = pytree.tree_leaves((args, kwargs))
     graph, shapes = found.graph, found.assumptions.shapes
     notes = [

@@ -10,10 +10,13 @@ import textwrap
 import traceback
 
 import pytest
+import torch
 
+from opbridge.capture import capture
 from opbridge.capture.tracer import filling, list_syntax
 from opbridge.capture.tracer.comprehensions import dict_of, list_of, set_of
 from opbridge.capture.tracer.list_syntax import with_symbolic_lists
+from opbridge.errors import CaptureError
 
 OUTSIDE = 100
 
@@ -348,3 +351,29 @@ def test_super_is_written_out_in_the_function_around():
     own = "super()" if sys.version_info < (3, 12) else "super(__class__, self)"
     expected = f"({own}.a, lambda: super().b, (super().c for _ in {own}.d)) for _ in super().e"
     assert f"{list_syntax.LIST}(({expected}))" in names[0]
+
+
+def test_a_function_of_sets_alone_is_left_out_where_one_path_is_captured():
+    assert with_symbolic_lists(a_set.__code__, of_lists=True) is a_set.__code__
+    assert with_symbolic_lists(a_set.__code__) is not a_set.__code__
+    assert with_symbolic_lists(a_dict_of_lists.__code__, of_lists=True) is not a_dict_of_lists.__code__
+
+
+OF_ROWS = """
+def of_rows(x):
+    return torch.stack([row.exp() for row in x])
+
+def of_pairs(x):
+    return torch.stack([x[2 * i].exp() for i in range(x.shape[0] // 2)])
+"""
+
+
+@pytest.mark.slow
+def test_without_its_source_a_comprehension_is_unrolled_which_is_said():
+    names = {"torch": torch}
+    exec(compile(OF_ROWS, "made.py", "exec"), names)
+    said = "comprehension at made.py:{} is unrolled for the sizes of the example, because the source of its function"
+    with pytest.raises(CaptureError, match="requires n == 3 .*The " + said.format(3)):
+        capture(names["of_rows"], torch.ones(3, 2), dynamic_shapes=({0: "n"},))
+    found = capture(names["of_pairs"], torch.ones(4, 2), dynamic_shapes=({0: "n"},))
+    assert any(each.startswith("the " + said.format(6)) for each in found.notes), found.notes

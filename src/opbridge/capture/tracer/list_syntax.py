@@ -33,19 +33,23 @@ ZIP = "__opbridge_unzipped__"
 
 _ADDING = frozenset({"append", "extend", "insert"})
 _NAMES = _ADDING | {"zip"}
-_MAKING = tuple(dis.opmap[name] for name in ("LIST_EXTEND", "LIST_APPEND", "SET_ADD", "MAP_ADD"))
-_OWN_FUNCTIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+_MAKING = (dis.opmap["LIST_EXTEND"], dis.opmap["LIST_APPEND"])
+_MAKING_OTHERS = (dis.opmap["SET_ADD"], dis.opmap["MAP_ADD"])
+_OWN_FUNCTIONS = frozenset({"<listcomp>", "<genexpr>"})
+_OWN_FUNCTIONS_OF_OTHERS = frozenset({"<setcomp>", "<dictcomp>"})
 _BUILDING = dis.opmap["BUILD_LIST"]
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def with_symbolic_lists(code: CodeType) -> CodeType:
+def with_symbolic_lists(code: CodeType, *, of_lists: bool = False) -> CodeType:
     """The code of a function whose lists are of that class; the same code where it makes none that may be filled.
 
     Args:
         code: The code of the function.
+        of_lists: Whether functions without lists are left out, which have comprehensions of sets or dicts alone. What
+            these fill is of interest to the capture of several paths alone.
     """
-    if not _may_fill(code):
+    if not _may_fill(code) and (of_lists or not _fills_others(code)):
         return code
     return recompiled(code, _change) or code
 
@@ -61,6 +65,15 @@ def _may_fill(code: CodeType) -> bool:
             isinstance(each, CodeType) and (each.co_name in _OWN_FUNCTIONS or _may_fill(each))
             for each in code.co_consts
         )
+    )
+
+
+def _fills_others(code: CodeType) -> bool:
+    """Whether a function has comprehensions of sets or dicts."""
+    operations = code.co_code[::2]
+    return any(each in operations for each in _MAKING_OTHERS) or any(
+        isinstance(each, CodeType) and (each.co_name in _OWN_FUNCTIONS_OF_OTHERS or _fills_others(each))
+        for each in code.co_consts
     )
 
 

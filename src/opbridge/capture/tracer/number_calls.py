@@ -61,8 +61,9 @@ class FollowingCalls:
     def __init__(self, module: torch.nn.Module, everywhere: bool) -> None:
         self.everywhere = everywhere
         functions = [
-            (each, each.__code__, _rewritten(list_syntax.with_symbolic_lists(each.__code__), each.__globals__))
+            (each, code, _rewritten(list_syntax.with_symbolic_lists(code, of_lists=not everywhere), each.__globals__))
             for each in _functions(module, everywhere)
+            for code in (each.__code__,)
         ]
         self._functions = [(each, code, new) for each, code, new in functions if new is not code]
 
