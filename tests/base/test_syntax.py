@@ -70,6 +70,35 @@ def test_methods_that_call_super_have_private_names_and_generators():
     assert list(Below().counted()) == [2, 3, 4]
 
 
+class Named:
+    def own(self):
+        return type(self) is Named, 1
+
+
+def test_a_method_that_names_its_class():
+    _changed(Named.own)
+    assert Named().own() == (True, 2)
+
+    class Local:
+        def own(self):
+            return type(self) is Local, 1
+
+    _changed(Local.own)
+    assert Local().own() == (True, 2)
+
+
+def test_a_function_with_a_class():
+    def made():
+        class Held:
+            value = 1
+
+        return Held
+
+    expected = made().__qualname__
+    _changed(made)
+    assert made().value == 2 and made().__qualname__ == expected
+
+
 def test_a_decorated_function_and_one_of_a_module_that_is_imported():
     @functools.wraps(int)
     def one():
@@ -95,6 +124,16 @@ def test_a_function_whose_source_has_changed_stays(tmp_path):
     assert code is not None and eval(code) == 2
 
 
-@pytest.mark.parametrize("function", [lambda: 1, _twice])
-def test_what_is_no_definition_or_is_not_changed_stays(function):
+def test_a_lambda_expression():
+    outside = 3
+    one = _changed(lambda x: x + 1 + outside)
+    assert one(10) == 15 and one.__name__ == "<lambda>"
+
+
+def _of_two_in_a_line():
+    return (lambda: 1), (lambda: 1 + 1)
+
+
+@pytest.mark.parametrize("function", [*_of_two_in_a_line(), _twice])
+def test_what_is_not_found_or_is_not_changed_stays(function):
     assert recompiled(function.__code__, _twice if function is not _twice else lambda node: False) is None

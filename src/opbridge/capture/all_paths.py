@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from opbridge.base.own_faults import raise_own_fault
+from opbridge.base.sources import of_code
 from opbridge.capture.assumptions import Assumptions
 from opbridge.capture.captured import Captured
 from opbridge.capture.control_flow.branch_oracle import BranchOracle, PathsRefused
@@ -113,6 +114,8 @@ class _PathCapture:
                 known.compares_objects = known.compares_objects or answers.compares_objects
                 return captured.rewrite()
         finally:
+            found = (of_code(code, line) for code, line in answers.loops.unrolled)
+            self._session.unrolled |= dict.fromkeys(each for each in found if each is not None)
             answers.restore()
             self._draws = self._draws or effects.drew
 

@@ -12,6 +12,7 @@ from typing import Any
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from opbridge.base.sources import Source
 from opbridge.base.torch_private import torch_tracing
 from opbridge.base.wording import sentence
 from opbridge.capture.advice import advise_others
@@ -100,7 +101,14 @@ def capture_call(
     session = CaptureSession(call, module, config, functions, config.limits(tell))
     session.limits.begin()
     with functions.kept_whole(module), _saying(session), torch_tracing.mute_export():
-        found, tried = run_strategies(session)
+        try:
+            found, tried = run_strategies(session)
+        except CaptureError as error:
+            if not session.unrolled:
+                raise
+            raise CaptureError(
+                " ".join([str(error), *(sentence(_unrolled(each)) for each in session.unrolled)])
+            ) from error
     leaves = pytree.tree_leaves((args, kwargs))
     graph, shapes = found.graph, found.assumptions.shapes
     notes = [
@@ -112,6 +120,7 @@ def capture_call(
     ]
     needed = demands(session, found)
     notes += _size_notes(needed, found.other_sizes.is_right_for_one)
+    notes += map(_unrolled, session.unrolled)
     if session.limits.is_out_of_time:
         notes.append(_left(session))
     notes += [*functions.notes(), *session.operators.notes(), *_list_notes(graph)]
@@ -195,6 +204,14 @@ def _size_notes(needed: list[Any], is_right_for_one: bool) -> Iterator[str]:
             told.append(f"{len(needed) - len(told)} more conditions")
         others = "verified also with a size of 1" if is_right_for_one else ""
         yield (f"the file is valid only for {', '.join(told)}; {others or 'other sizes are not covered'}")
+
+
+def _unrolled(comprehension: Source) -> str:
+    """What is said of a comprehension that has the iterations of the example."""
+    return (
+        f"the comprehension at {comprehension} is unrolled for the sizes of the example, because the source of its "
+        "function was not found; write it as a loop that appends to a list"
+    )
 
 
 def _list_notes(graph: CapturedGraph) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch.utils import _pytree as pytree
 
+from opbridge.base.sources import Source
 from opbridge.capture.autograd_functions import Functions
 from opbridge.capture.config import CaptureConfig
 from opbridge.capture.limits import CaptureLimits
@@ -42,6 +43,8 @@ class CaptureSession:
         limits: How many executions there may be, and for how long.
         identities: Which identities matter to what the model does.
         copying: Whether `contiguous` copies where sizes decide whether it does.
+        unrolled: The comprehensions that have the iterations of the example, as the source of their functions is not
+            there; see `tracer.symbolic_loops`.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class CaptureSession:
         self.functions, self.operators = functions, Operators(functions.is_suspended)
         self.limits = limits
         self.identities, self.copying = Identities(), Copying()
+        self.unrolled: dict[Source, None] = {}
         self._effects: SideEffects | None = None
         self._has_executed = False
         self._calls: dict[bool, FollowingCalls] = {}

@@ -22,7 +22,7 @@ def _run(function, *args):
     assert code is not function.__code__
     names = {
         **function.__globals__,
-        list_syntax.MADE: _Called,
+        list_syntax.LIST: _Called,
         list_syntax.NEW: SymbolicList,
         list_syntax.SUM: _summed,
         list_syntax.ZIP: lambda values: ("unzipped", values),
@@ -74,7 +74,11 @@ def test_each_kind_of_list():
     assert _run(unzipped, [(1, 2)]) == ("unzipped", [(1, 2)])
 
 
-@pytest.mark.parametrize("function", [of_constants, len, lambda values: [each for each in values]])  # noqa: C416
+def test_a_lambda_expression():
+    assert type(_run(lambda values: [each + 1 for each in values], [1])) is _Called
+
+
+@pytest.mark.parametrize("function", [of_constants, len, lambda values: values])
 def test_other_functions_stay(function):
     code = getattr(function, "__code__", of_constants.__code__)
     assert list_syntax.with_symbolic_lists(code) is code

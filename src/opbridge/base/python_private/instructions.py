@@ -5,9 +5,6 @@ What differs between releases, and is the same here:
 - An instruction for two variables at once (3.13) is two instructions, the second at an odd offset.
 - A variable that may have no value (3.12), and a constant that is returned (3.12), are loaded as any other.
 - What a jump leads to is an instruction, and not the prefix of one.
-- A comprehension runs in the function around it (3.12), where its variables hide those of the function that have the
-  same names. Their names are others here: see `name_within`. What hides and uncovers a variable is HIDE_FAST and
-  UNCOVER_FAST.
 - The value that `and` and `or` decide by is copied before it is asked for its truth (3.12). What asks takes both.
 """
 
@@ -22,15 +19,12 @@ from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any, TypeVar
 
-__all__ = ["Handler", "Instruction", "by_code", "handlers", "instruction_at", "instructions", "name_within"]
+__all__ = ["Handler", "Instruction", "by_code", "handlers", "instruction_at", "instructions"]
 
 _MOST_CODE = 1 << 14
 """Of so many code objects something is known at once: each capture may bring its own."""
 
 _TWO_VARIABLES = re.compile(r"(LOAD|STORE)_FAST_(LOAD|STORE)_FAST")
-_OF_VARIABLES = frozenset(
-    {"LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLOSURE", "MAKE_CELL"}
-)
 _LEAVING = frozenset({"RETURN_VALUE", "RERAISE", "RAISE_VARARGS"})
 _TAKEN = {
     "BINARY_SUBSCR": 2,
@@ -152,26 +146,15 @@ def by_code(function: Callable[[CodeType], _Found]) -> Callable[[CodeType], _Fou
     return found
 
 
-def name_within(name: str, hidden: int) -> str:
-    """The name of a variable of a comprehension.
-
-    Args:
-        name: The name in the code.
-        hidden: How many variables of this name it hides: of the function, and of comprehensions around it.
-    """
-    return name + " in a comprehension" * hidden
-
-
 @by_code
 def instructions(code: CodeType) -> tuple[Instruction, ...]:
     """The instructions of a function in order, those that no run comes to among them."""
     plain = list(_plain(code))
     stacks = _stacks(plain, handlers(code))
-    saving = {each.offset: each.value for each in plain if each.name == "LOAD_FAST_AND_CLEAR"}
     found: list[Instruction] = []
     for each in plain:
         stack, handles = stacks.get(each.offset, (None, False))
-        new = _named(replace(each, stack=stack, handles=handles), saving)
+        new = replace(each, stack=stack, handles=handles)
         asks = new.name == "TO_BOOL" or new.name.startswith("POP_JUMP_")
         before = found[-1] if asks and found else None
         if before is not None and before.name == "COPY" and before.argument == 1:
@@ -244,24 +227,6 @@ def _plain(code: CodeType) -> Iterator[Instruction]:
         if one.name == "LOAD_FAST" and one.value in cells:  # for a function that shares the variable
             one = replace(one, name="LOAD_CLOSURE")
         yield one if one.target is None else replace(one, target=begins.get(one.target, one.target))
-
-
-def _named(each: Instruction, saving: dict[int, str]) -> Instruction:
-    """An instruction with the name of its variable in a comprehension.
-
-    Args:
-        each: The instruction.
-        saving: The variables that instructions hide, by their offsets.
-    """
-    stack = each.stack or ()
-    hidden = [saving[place] for place in stack if place in saving]
-    if each.name == "LOAD_FAST_AND_CLEAR":
-        return replace(each, name="HIDE_FAST", value=name_within(each.value, hidden.count(each.value) + 1))
-    if each.name == "STORE_FAST" and stack and saving.get(stack[-1]) == each.value:
-        return replace(each, name="UNCOVER_FAST", value=name_within(each.value, hidden.count(each.value)))
-    if each.name in _OF_VARIABLES and each.value in hidden:
-        return replace(each, value=name_within(each.value, hidden.count(each.value)))
-    return each
 
 
 def _stacks(plain: list[Instruction], handled: tuple[Handler, ...]) -> dict[int, tuple[tuple[int, ...], bool]]:

@@ -7,7 +7,6 @@ import itertools
 from dataclasses import dataclass
 from types import CodeType
 
-from opbridge.base.python_private.comprehensions import hidden_at
 from opbridge.base.python_private.instructions import by_code, instructions
 
 __all__ = ["ForLoop", "Iteration", "end_of", "for_loops", "has_for_loops", "iterations"]
@@ -24,14 +23,12 @@ class Iteration:
         last: The last of them.
         line: The line that an iteration begins with: that of the condition, where it ends with that.
         is_of_for: Whether a sequence counts the iterations.
-        is_of_comprehension: Whether a comprehension has the loop, in the function around it.
     """
 
     first: int
     last: int
     line: int | None
     is_of_for: bool
-    is_of_comprehension: bool
 
 
 @dataclass(frozen=True)
@@ -42,15 +39,11 @@ class ForLoop:
         first: The instruction that begins an iteration.
         end: The one after the last.
         line: The line of the first.
-        begins: Where Python may be said to be as it begins an iteration.
-        is_of_comprehension: Whether a comprehension has the loop, in the function around it.
     """
 
     first: int
     end: int
     line: int
-    begins: frozenset[int]
-    is_of_comprehension: bool
 
 
 @by_code
@@ -65,8 +58,7 @@ def iterations(code: CodeType) -> tuple[Iteration, ...]:
             # A conditional jump leads backward in Python 3.11 alone; in later ones it leads over the one that does.
             is_condition = not each.name.startswith("JUMP_") or before.name.startswith("POP_JUMP_")
             line = each.line if is_condition else first.line
-            inner = bool(hidden_at(code, each.offset))
-            result.append(Iteration(first.offset, each.offset, line, first.name == "FOR_ITER", inner))
+            result.append(Iteration(first.offset, each.offset, line, first.name == "FOR_ITER"))
     return tuple(result)
 
 
@@ -79,16 +71,8 @@ def has_for_loops(code: CodeType) -> bool:
 @by_code
 def for_loops(code: CodeType) -> tuple[ForLoop, ...]:
     """The loops of a function whose iterations sequences count."""
-    found = instructions(code)
-    result = []
-    for each in found:
-        if each.name == "FOR_ITER":
-            # The line of a further iteration begins with the jump to it, where both are on one line.
-            jumps = {other.offset for other in found if other.target == each.offset and "BACKWARD" in other.name}
-            begins = frozenset({*range(each.begin, each.offset + 1, 2), *jumps})
-            inner = bool(hidden_at(code, each.offset))
-            result.append(ForLoop(each.offset, each.target or 0, each.line or 0, begins, inner))
-    return tuple(result)
+    found = (each for each in instructions(code) if each.name == "FOR_ITER")
+    return tuple(ForLoop(each.offset, each.target or 0, each.line or 0) for each in found)
 
 
 def end_of(code: CodeType, offset: int) -> int:

@@ -11,8 +11,8 @@ import re
 from types import FrameType
 from typing import Any
 
+from opbridge.base.python_private.frames import variables
 from opbridge.base.python_private.instructions import Instruction, by_code, instruction_at, instructions
-from opbridge.base.python_private.stacks import variables
 
 __all__ = ["answer_without_effect"]
 

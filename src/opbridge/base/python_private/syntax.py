@@ -16,15 +16,16 @@ import linecache
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any
+from typing import Any, TypeAlias
 
-__all__ = ["recompiled"]
+__all__ = ["Function", "recompiled"]
 
 _FEATURES = functools.reduce(
     lambda flags, name: flags | getattr(features, name).compiler_flag, features.all_feature_names, 0
 )
 _OUTER = "__outer__"
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_LAMBDA = "<lambda>"
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,12 @@ class _Definition:
         imports: The imports of its file: a method of what is imported is called by other instructions.
     """
 
-    node: _Function
+    node: Function
     owner: str | None
     imports: tuple[ast.stmt, ...]
 
 
-def recompiled(code: CodeType, change: Callable[[_Function], bool]) -> CodeType | None:
+def recompiled(code: CodeType, change: Callable[[Function], bool]) -> CodeType | None:
     """The code of a function after a change of its syntax tree; None where it is not changed.
 
     Args:
@@ -62,7 +63,7 @@ def recompiled(code: CodeType, change: Callable[[_Function], bool]) -> CodeType 
         return None
     ast.fix_missing_locations(changed.node)
     new = _compiled(changed, code)
-    return None if new is None or new.co_freevars != code.co_freevars else _named(new, code)
+    return None if new is None or new.co_freevars != code.co_freevars else new
 
 
 def _definition(code: CodeType) -> _Definition | None:
@@ -82,11 +83,17 @@ def _definitions(name: str, source: str) -> dict[tuple[str, int], _Definition]:
     found: dict[tuple[str, int], _Definition] = {}
     twice = set()
     for each, owner in _functions(tree, None):
-        key = each.name, min([each.lineno, *(one.lineno for one in each.decorator_list)])
+        key = _name_and_line(each)
         if key in found:
             twice.add(key)
         found[key] = _Definition(each, owner, imports)
     return {key: value for key, value in found.items() if key not in twice}
+
+
+def _name_and_line(node: Function) -> tuple[str, int]:
+    if isinstance(node, ast.Lambda):
+        return _LAMBDA, node.lineno
+    return node.name, min([node.lineno, *(each.lineno for each in node.decorator_list)])
 
 
 def _imports(node: ast.AST) -> Iterator[ast.stmt]:
@@ -94,34 +101,38 @@ def _imports(node: ast.AST) -> Iterator[ast.stmt]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import) or (isinstance(child, ast.ImportFrom) and child.module != "__future__"):
             yield child
-        elif not isinstance(child, (_Function, ast.ClassDef, ast.expr)):
+        elif not isinstance(child, (Function, ast.ClassDef, ast.expr)):
             yield from _imports(child)
 
 
-def _functions(node: ast.AST, owner: str | None) -> Iterator[tuple[_Function, str | None]]:
+def _functions(node: ast.AST, owner: str | None) -> Iterator[tuple[Function, str | None]]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, _Function):
+        if isinstance(child, Function):
             yield child, owner
         yield from _functions(child, child.name if isinstance(child, ast.ClassDef) else owner)
 
 
 def _compiled(definition: _Definition, code: CodeType) -> CodeType | None:
     """The code of a definition, compiled within its class and a function that has its free variables."""
-    owner, inner = definition.owner, list[ast.stmt]([definition.node])
+    owner, node = definition.owner, definition.node
+    inner: list[ast.stmt] = [ast.Expr(node) if isinstance(node, ast.Lambda) else node]
     free = [name for name in code.co_freevars if owner is None or name != "__class__"]
     if owner is not None:
         inner = [ast.ClassDef(name=owner, bases=[], keywords=[], body=inner, decorator_list=[], **_no_parameters())]
+        if owner not in free:  # its name in the method is that of a global variable
+            inner.insert(0, ast.Global([owner]))
     names = ast.arguments(
         posonlyargs=[], args=[ast.arg(name) for name in free], kwonlyargs=[], kw_defaults=[], defaults=[]
     )
     outer = ast.FunctionDef(name=_OUTER, args=names, body=inner, decorator_list=[], **_no_parameters())
-    ast.copy_location(outer, definition.node)
+    ast.copy_location(outer, node)
     module = ast.fix_missing_locations(ast.Module(body=[*definition.imports, outer], type_ignores=[]))
     try:
         made = compile(module, code.co_filename, "exec", flags=code.co_flags & _FEATURES, dont_inherit=True)
     except (SyntaxError, ValueError):
         return None
-    return next((each for each in _within(made) if _key(each) == _key(code)), None)
+    found = next((each for each in _within(made) if _key(each) == _key(code)), None)
+    return None if found is None else _named(found, code)
 
 
 def _no_parameters() -> dict[str, Any]:
@@ -157,9 +168,12 @@ def _named(code: CodeType, original: CodeType) -> CodeType:
     before = code.co_qualname
 
     def renamed(each: CodeType) -> CodeType:
-        consts = tuple(renamed(const) if isinstance(const, CodeType) else const for const in each.co_consts)
         name = each.co_qualname
         new = original.co_qualname + name[len(before) :] if name.startswith(before) else name
+        consts = tuple(
+            renamed(const) if isinstance(const, CodeType) else new if const == name else const  # a class has its name
+            for const in each.co_consts
+        )
         return each.replace(co_qualname=new, co_consts=consts)
 
     return renamed(code).replace(co_flags=original.co_flags)

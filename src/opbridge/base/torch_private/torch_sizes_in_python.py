@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from opbridge.base.python_private.stacks import variables
+from opbridge.base.python_private.frames import variables
 
 _MOST_KEYS = 256
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
-from opbridge.base.python_private.comprehensions import hidden_at
+from opbridge.base.python_private.comprehensions import hidden_names
+from opbridge.base.python_private.frames import variables
 from opbridge.base.python_private.instructions import by_code, instruction_at, instructions
 from opbridge.base.python_private.loops import iterations
-from opbridge.base.python_private.stacks import variables
 from opbridge.base.torch_private.torch_decisions import CARRIED
 from opbridge.capture.control_flow.liveness import live_names
 from opbridge.capture.tracer.append_only_lists import LoopSummary
@@ -105,7 +105,7 @@ def _carried_names(code: CodeType, offset: int) -> frozenset[str]:
 @by_code
 def _heads(code: CodeType) -> frozenset[int]:
     """The lines that iterations of the loops of a function begin with."""
-    return frozenset(each.line for each in iterations(code) if each.line is not None and not each.is_of_comprehension)
+    return frozenset(each.line for each in iterations(code) if each.line is not None)
 
 
 def carry(frame: FrameType, names: Iterable[str], tensors: dict[int, tuple[Any, torch.Tensor]]) -> None:
@@ -118,7 +118,7 @@ def carry(frame: FrameType, names: Iterable[str], tensors: dict[int, tuple[Any, 
         names: The variables.
         tensors: Gets each number, with the tensor that it is read from, by the identity of the number.
     """
-    if frame.f_lineno not in _heads(frame.f_code) or hidden_at(frame.f_code, frame.f_lasti):
+    if frame.f_lineno not in _heads(frame.f_code) or hidden_names(frame.f_code, frame.f_lasti):
         return
     held, next_one = frame.f_locals, instruction_at(frame.f_code, frame.f_lasti)
     live = live_names(frame.f_code, frame.f_lasti) | {next_one.value}

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
+from opbridge.base.python_private.frames import variables
 from opbridge.base.python_private.instructions import instruction_at
-from opbridge.base.python_private.stacks import variable
 from opbridge.capture.control_flow.program_points import is_the_models
 
 __all__ = ["elements_asked_for"]
@@ -53,7 +53,7 @@ def _value(frame: FrameType) -> Sequence[Any] | None:
     found = _expression(frame.f_code, frame.f_lasti)
     if found is None:
         return None
-    value: Any = variable(frame, found[0])
+    value: Any = variables(frame).get(found[0])
     value = frame.f_globals.get(found[0]) if value is None else value
     for attribute in found[1:]:
         value = getattr(value, attribute, None)

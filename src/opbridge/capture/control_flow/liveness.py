@@ -9,9 +9,9 @@ from opbridge.base.python_private.instructions import Instruction, by_code, hand
 
 __all__ = ["live_names"]
 
-_READING = frozenset({"LOAD_FAST", "DELETE_FAST"})
+_READING = frozenset({"LOAD_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})  # what a comprehension hides, it puts back
 _READING_CELLS = frozenset({"LOAD_DEREF", "LOAD_CLOSURE", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "DELETE_DEREF"})
-_WRITING = frozenset({"STORE_FAST", "STORE_DEREF", "HIDE_FAST"})  # what hides another variable has no value at first
+_WRITING = frozenset({"STORE_FAST", "STORE_DEREF"})
 _READING_ALL = frozenset({"locals", "vars", "eval", "exec"})
 _READING_FIRST = "super"
 """What reads the first argument of a function, where it is called without arguments."""
@@ -36,8 +36,7 @@ def live_names(code: CodeType, offset: int) -> frozenset[str]:
 
 @by_code
 def _all_names(code: CodeType) -> frozenset[str]:
-    of_comprehensions = (each.value for each in instructions(code) if each.name == "HIDE_FAST")
-    return frozenset((*code.co_varnames, *code.co_cellvars, *of_comprehensions)) - {_ITERATOR}
+    return frozenset((*code.co_varnames, *code.co_cellvars)) - {_ITERATOR}
 
 
 @by_code
@@ -78,4 +77,4 @@ def _read(code: CodeType, instruction: Instruction) -> frozenset[str]:
 
 def _is_known(instruction: Instruction) -> bool:
     """Whether it is known what an instruction does with local variables."""
-    return "FAST" not in instruction.name or instruction.name in _READING | {"STORE_FAST", "HIDE_FAST", "UNCOVER_FAST"}
+    return "FAST" not in instruction.name or instruction.name in _READING | {"STORE_FAST"}

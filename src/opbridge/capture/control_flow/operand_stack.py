@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
 
-from opbridge.base.python_private.comprehensions import hidden_at
 from opbridge.base.python_private.instructions import Instruction, by_code, handlers, instruction_at, instructions
 from opbridge.base.torch_private.torch_decisions import numbers_of, symbols_of
 
@@ -27,11 +26,11 @@ _PURE = _LOADING | {"LOAD_ATTR", "LOAD_METHOD", "GET_ITER", "BEFORE_WITH"}
 _CALLING = frozenset({"PRECALL", "CALL", "CALL_KW", "KW_NAMES"})
 _COMPUTING = _CALLING | {"BINARY_SUBSCR", "BINARY_SLICE", "BUILD_SLICE"}
 _CALLED = frozenset({"enumerate", "zip", "range", "reversed", "len"})
-_NOT_PUSHING = ("STORE_", "DELETE_", "UNCOVER_", "POP_", "JUMP_", "FOR_ITER", "END_FOR", "NOP", "RESUME")
+_NOT_PUSHING = ("STORE_", "DELETE_", "POP_", "JUMP_", "FOR_ITER", "END_FOR", "NOP", "RESUME")
 _ITERATOR = ".0"
 """What a generator goes over. The place of the frame tells in which iteration it is."""
 _INDEXING = ("BINARY_SUBSCR", "BINARY_OP")
-_CLEANING = frozenset({"SWAP", "POP_TOP", "UNCOVER_FAST"})
+_CLEANING = frozenset({"SWAP", "POP_TOP", "STORE_FAST"})
 
 
 @dataclass(frozen=True)
@@ -43,12 +42,10 @@ class OperandStackSources:
             method of it has given.
         written: The attributes, global variables and variables shared with inner functions that it was loaded from,
             which others may have written to since.
-        is_all: Whether that is all, and it is not in a comprehension of the function, which holds its elements besides.
     """
 
     names: Mapping[str, bool]
     written: frozenset[str]
-    is_all: bool = True
 
 
 def operand_stack_sources(code: CodeType, offset: int) -> OperandStackSources | None:
@@ -97,16 +94,9 @@ def _known(size: Any) -> Any:
 @by_code
 def _pending(code: CodeType) -> dict[int, OperandStackSources]:
     run = [each for each in instructions(code) if each.stack is not None and not each.handles]
-    places = {each.offset: place for place, each in enumerate(run)}
     found: dict[int, OperandStackSources] = {}
     for place, each in enumerate(run):
-        if hidden := hidden_at(code, each.offset):
-            # Before it hides the first variable, the outermost comprehension has put on the stack what it goes over.
-            first = min((one.by for one in hidden), key=lambda one: one.offset)
-            names = _loaded(run, places[first.offset], first.before - 1)
-            names = None if names is None else replace(names, is_all=False)
-        else:
-            names = _loaded(run, place, each.before - each.taken)
+        names = _loaded(run, place, each.before - each.taken)
         if names is not None:
             found[each.offset] = names
     return found

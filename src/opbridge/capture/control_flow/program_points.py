@@ -10,11 +10,12 @@ from typing import Any
 
 import torch
 
-from opbridge.base.python_private.comprehensions import hidden_at
+from opbridge.base.python_private.comprehensions import hidden_names
 from opbridge.base.python_private.instructions import by_code
-from opbridge.base.python_private.loops import ForLoop, for_loops, has_for_loops
+from opbridge.base.python_private.loops import for_loops, has_for_loops
 from opbridge.base.python_private.tracing import tracing
 from opbridge.capture.control_flow.carried_numbers import carry
+from opbridge.capture.tracer import filling
 
 __all__ = ["IterationCounter", "frames_between", "is_of_others", "is_the_models", "program_point"]
 
@@ -61,7 +62,7 @@ class IterationCounter:
         # By identity, as Python hashes all that a code object holds: each with the code, which keeps its identity.
         self._numbers = {id(code): (code, tuple(names)) for code, names in numbers.items()}
         self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
-        self._counts: dict[FrameType, Counter[Hashable]] = {}
+        self._counts: dict[FrameType, Counter[int]] = {}
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[None]:
@@ -79,9 +80,9 @@ class IterationCounter:
             frame: The frame.
             asking: The offsets of the loops that ask before each iteration, and are at the same place in each.
         """
-        counts: Counter[Hashable] = self._counts.get(frame, Counter())
+        counts: Counter[int] = self._counts.get(frame, Counter())
         return tuple(
-            0 if loop.first in asking else counts.get(_key(loop), 0)
+            0 if loop.first in asking else counts.get(loop.line, 0)
             for loop in for_loops(frame.f_code)
             if loop.first <= frame.f_lasti < loop.end
         )
@@ -94,8 +95,8 @@ class IterationCounter:
         loops = for_loops(frame.f_code)
         own = next((each for each in loops if each.first == offset), None)
         for each in loops:
-            if own is not None and own.first < each.first < own.end and _key(each) != _key(own):
-                counts.pop(_key(each), None)
+            if own is not None and own.first < each.first < own.end and each.line != own.line:
+                counts.pop(each.line, None)
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
         self._begun(frame)
@@ -116,21 +117,8 @@ class IterationCounter:
     def _count(self, frame: FrameType) -> None:
         """Counts a line that begins, which may begin an iteration."""
         counts = self._counts.setdefault(frame, Counter())
-        offset = frame.f_lasti
-        if not hidden_at(frame.f_code, offset):
+        if not hidden_names(frame.f_code, frame.f_lasti):  # whose loop may be on the line of one around it
             counts[frame.f_lineno] += 1
-        for each in for_loops(frame.f_code):
-            if not each.is_of_comprehension:
-                continue
-            if offset in each.begins:
-                counts[_key(each)] += 1
-            elif not each.first < offset < each.end:
-                counts.pop(_key(each), None)  # it begins anew each time that the function comes to it
-
-
-def _key(loop: ForLoop) -> Hashable:
-    """What the iterations of a loop are counted by: its line, or for a comprehension, which may share it, its place."""
-    return (loop.first, loop.end) if loop.is_of_comprehension else loop.line
 
 
 def frames_between(innermost: FrameType | None, outermost: FrameType) -> Iterator[FrameType]:
@@ -144,8 +132,10 @@ def frames_between(innermost: FrameType | None, outermost: FrameType) -> Iterato
 
 
 def is_the_models(frame: FrameType) -> bool:
-    """Whether a frame runs the model's code, or one of torch's modules."""
+    """Whether a frame runs the model's code, or one of torch's modules, or fills what a comprehension makes."""
     name = str(frame.f_globals.get("__name__"))
+    if name == filling.__name__:
+        return True
     if name == "torch.nn.modules.module":  # which calls modules, and their hooks
         return False
     return not is_of_others(name)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from opbridge.base.python_private.stacks import variables
+from opbridge.base.python_private.frames import variables
 from opbridge.base.torch_private import torch_decisions
 from opbridge.capture.control_flow.liveness import live_names
 from opbridge.capture.control_flow.operand_stack import indexing_names, known_of, operand_stack_sources
@@ -103,11 +103,7 @@ def _unseen(
     """What else Python holds; see `operand_stack`."""
     for frame in frames:
         found = operand_stack_sources(frame.f_code, frame.f_lasti)
-        if (
-            found is None
-            or not found.is_all
-            or (found.written if stores is None else not found.written.isdisjoint(stores))
-        ):
+        if found is None or (found.written if stores is None else not found.written.isdisjoint(stores)):
             return None
         for name, of_tensor in found.names.items():
             if of_tensor and not isinstance(variables(frame).get(name), torch.Tensor):

@@ -12,6 +12,7 @@ import torch
 
 from opbridge.base.torch_private import torch_sizes
 from opbridge.base.torch_private.torch_decisions import attributes_of, symbols_of
+from opbridge.capture.control_flow.program_points import is_the_models
 from opbridge.capture.tracer.symbolic_list import is_list
 
 __all__ = ["StateFingerprint", "identities_of", "layouts_of"]
@@ -129,6 +130,9 @@ class StateFingerprint:
             return str(value)
         if isinstance(value, _ITERATORS):
             return self._all(value.__reduce__()[1:], depth)
+        if isinstance(value, types.GeneratorType) and value.gi_running and value.gi_frame is not None:
+            if is_the_models(value.gi_frame):  # which is another frame that is read
+                return value.gi_code
         if isinstance(value, BaseException):
             return self._all((value.args, vars(value)), depth)
         return self._held(value, depth)

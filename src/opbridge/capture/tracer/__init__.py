@@ -24,6 +24,8 @@ May import: dynamic_shapes, and what the capture stands on.
 | seeded_draws | random numbers after the model has set the seed |
 | number_calls, sized_sequences | `int(n)`, `range(n)` and the like in a model, lists of a symbolic length |
 | symbolic_loops, made_once | loops that ask before each iteration, and what they make once |
+| list_syntax, generator_syntax | the lists and comprehensions of a model's functions, in their syntax trees |
+| comprehensions, filling | what a comprehension makes, from a generator |
 | modifiable_sequences | what modifies such a list |
 | loop_filled_lists | what is known of a list that loops fill |
 | tensor_sequences, taking_sequences | such lists of rows or parts of a tensor, and where Python and torch take them |

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import torch
 
-from opbridge.base.python_private.stacks import variables
+from opbridge.base.python_private.frames import variables
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.list_instructions import elements_read
 from opbridge.capture.tracer.symbolic_list import is_list

@@ -19,8 +19,9 @@ import torch
 
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_sizes
+from opbridge.capture.tracer.filling import filled_list
 from opbridge.capture.tracer.loop_filled_lists import gathered, gathered_numbers
-from opbridge.capture.tracer.number_calls import OTHER_PACKAGES, elements_of_generator, length
+from opbridge.capture.tracer.number_calls import OTHER_PACKAGES, length
 from opbridge.capture.tracer.symbolic_list import sequence_of
 
 __all__ = ["following_sizes"]
@@ -62,7 +63,7 @@ def _extreme(python: Callable[..., Any], of_sizes: Callable[..., Any], is_better
     @functools.wraps(python)
     def extreme(*values: Any, **settings: Any) -> Any:
         if len(values) == 1 and isinstance(values[0], Iterator):  # which would be used up
-            values = (elements_of_generator(values[0]),)
+            values = (filled_list(values[0]),)
         if len(values) == 1 and not settings and (scalars := _scalars(values[0])) is not None:
             return _chosen(scalars, python.__name__ == "max")
         if len(values) == 1 and not settings and (integers := _integers(values[0])) is not None:
@@ -116,7 +117,7 @@ _sum = sum
 def _total(values: Any, *start: Any, **settings: Any) -> Any:
     """`sum`: of a list of a symbolic length, or one that has grown in a loop, one number or tensor."""
     if isinstance(values, GeneratorType):  # which would be used up
-        values = elements_of_generator(values)
+        values = filled_list(values)
     first = settings.get("start", (*start, 0)[0])
     integers = _integers(values)
     if integers is not None:

@@ -2,7 +2,8 @@
 
 In the syntax tree of a function,
 
-1. `[f(x) for x in values]` is given to a function that sees whether a loop of the file has made it;
+1. `[f(x) for x in values]` is a generator that a function makes a list of, and so are comprehensions of sets and
+   dicts; see `comprehensions`;
 2. `[]`, `[x]` and `list()` that are assigned are lists of that class, in a function that appends to lists in loops or
    extends them;
 3. `[x, *values]` is a sum of lists, as `values` may have a symbolic length;
@@ -17,11 +18,14 @@ import functools
 from types import CodeType
 
 from opbridge.base.python_private.instructions import ADDING_IN_PLACE
-from opbridge.base.python_private.syntax import recompiled
+from opbridge.base.python_private.syntax import Function, recompiled
+from opbridge.capture.tracer.generator_syntax import first_argument, may_be_generator, with_own_super
 
-__all__ = ["MADE", "NEW", "SUM", "ZIP", "with_symbolic_lists"]
+__all__ = ["DICT", "LIST", "NEW", "SET", "SUM", "ZIP", "with_symbolic_lists"]
 
-MADE = "__opbridge_made__"
+LIST = "__opbridge_list__"
+SET = "__opbridge_set__"
+DICT = "__opbridge_dict__"
 NEW = "__opbridge_new__"
 SUM = "__opbridge_sum__"
 ZIP = "__opbridge_unzipped__"
@@ -30,17 +34,22 @@ ZIP = "__opbridge_unzipped__"
 _ADDING = frozenset({"append", "extend", "insert"})
 _NAMES = _ADDING | {"zip"}
 _MAKING = (dis.opmap["LIST_EXTEND"], dis.opmap["LIST_APPEND"])
+_MAKING_OTHERS = (dis.opmap["SET_ADD"], dis.opmap["MAP_ADD"])
+_OWN_FUNCTIONS = frozenset({"<listcomp>", "<genexpr>"})
+_OWN_FUNCTIONS_OF_OTHERS = frozenset({"<setcomp>", "<dictcomp>"})
 _BUILDING = dis.opmap["BUILD_LIST"]
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def with_symbolic_lists(code: CodeType) -> CodeType:
+def with_symbolic_lists(code: CodeType, *, of_lists: bool = False) -> CodeType:
     """The code of a function whose lists are of that class; the same code where it makes none that may be filled.
 
     Args:
         code: The code of the function.
+        of_lists: Whether functions without lists are left out, which have comprehensions of sets or dicts alone. What
+            these fill is of interest to the capture of several paths alone.
     """
-    if not _may_fill(code):
+    if not _may_fill(code) and (of_lists or not _fills_others(code)):
         return code
     return recompiled(code, _change) or code
 
@@ -53,18 +62,30 @@ def _may_fill(code: CodeType) -> bool:
         or (_BUILDING in operations and ADDING_IN_PLACE in code.co_code)
         or any(name in _NAMES for name in code.co_names)
         or any(
-            isinstance(each, CodeType) and (each.co_name in ("<listcomp>", "<genexpr>") or _may_fill(each))
+            isinstance(each, CodeType) and (each.co_name in _OWN_FUNCTIONS or _may_fill(each))
             for each in code.co_consts
         )
     )
 
 
-def _change(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _fills_others(code: CodeType) -> bool:
+    """Whether a function has comprehensions of sets or dicts."""
+    operations = code.co_code[::2]
+    return any(each in operations for each in _MAKING_OTHERS) or any(
+        isinstance(each, CodeType) and (each.co_name in _OWN_FUNCTIONS_OF_OTHERS or _fills_others(each))
+        for each in code.co_consts
+    )
+
+
+def _change(function: Function) -> bool:
     nodes = list(ast.walk(function))
     loops = any(isinstance(each, ast.For | ast.While) for each in nodes)
     fills = any(_extends(each) or (loops and _adds(each)) for each in nodes)
-    change = _Lists(fills)
-    function.body = [change.visit(each) for each in function.body]
+    change = _Lists(function, fills)
+    if isinstance(function, ast.Lambda):
+        function.body = change.visit(function.body)
+    else:
+        function.body = [change.visit(each) for each in function.body]
     return change.count > 0
 
 
@@ -83,20 +104,55 @@ class _Lists(ast.NodeTransformer):
     """Makes these changes.
 
     Args:
+        function: The function.
         fills: Whether the function appends to lists in loops, or extends them.
 
     Attributes:
         count: How many it has made.
     """
 
-    def __init__(self, fills: bool) -> None:
+    def __init__(self, function: Function, fills: bool) -> None:
+        self._first = first_argument(function)
         self._fills = fills
         self._assigned: set[ast.expr] = set()
         self.count = 0
 
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self._visit_function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return self._visit_function(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        return self._visit_function(node)
+
+    def _visit_function(self, node: Function) -> ast.AST:
+        around = self._first
+        for name, value in ast.iter_fields(node):
+            self._first = first_argument(node) if name == "body" else around  # the rest is evaluated outside of it
+            if isinstance(value, ast.AST):
+                setattr(node, name, self.visit(value))
+            elif isinstance(value, list):
+                value[:] = [self.visit(each) if isinstance(each, ast.AST) else each for each in value]
+        self._first = around
+        return node
+
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
-        self.generic_visit(node)
-        return self._call(MADE, node, node)
+        return self._collected(LIST, node, node.elt)
+
+    def visit_SetComp(self, node: ast.SetComp) -> ast.expr:
+        return self._collected(SET, node, node.elt)
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.expr:
+        item = ast.copy_location(ast.Tuple([node.key, node.value], ast.Load()), node.key)
+        return self._collected(DICT, node, item)
+
+    def _collected(self, name: str, node: ast.ListComp | ast.SetComp | ast.DictComp, element: ast.expr) -> ast.expr:
+        if not may_be_generator(node):
+            return node
+        generator = ast.copy_location(ast.GeneratorExp(element, node.generators), node)
+        self.generic_visit(generator)
+        return self._call(name, node, with_own_super(generator, self._first))
 
     def visit_List(self, node: ast.List) -> ast.expr:
         is_assigned = node in self._assigned

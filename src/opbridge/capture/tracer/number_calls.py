@@ -3,8 +3,9 @@
 `int(n)` gives an int whatever `n` is, so that a symbolic size has to become a number there. Functions of the model that
 call `int`, `float`, `range` and the like have another code object while the model is captured: the same, but for the
 names of these calls, which are those of functions that keep a size symbolic. `int` that is not called, as in
-`isinstance(n, int)` or `dtype=int`, stays what it is. On a Python whose LOAD_GLOBAL has not been checked, the code
-stays as it is, and such a call fixes the size.
+`isinstance(n, int)` or `dtype=int`, stays what it is. On a Python whose LOAD_GLOBAL has not been checked, the names
+stay, and such a call fixes the size. What is done to lists and comprehensions does not depend on the release; see
+`list_syntax`.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ import torch
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes
 from opbridge.capture.tracer import list_syntax
+from opbridge.capture.tracer.comprehensions import as_symbolic, dict_of, list_of, set_of
+from opbridge.capture.tracer.filling import filled_list
 from opbridge.capture.tracer.list_forms import form_of
-from opbridge.capture.tracer.loop_filled_lists import copied, grown_length, has_grown
+from opbridge.capture.tracer.loop_filled_lists import copied, grown_length
 from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, Reversed, SizedSequence, Unmodified, Zipped
 from opbridge.capture.tracer.symbolic_list import SymbolicList, chained, is_list, sequence_of
 from opbridge.capture.tracer.symbolic_loops import asks, runs_over
 from opbridge.capture.tracer.tensor_sequences import Numbers, Rows
 
-__all__ = ["OTHER_PACKAGES", "FollowingCalls", "elements_of_generator", "length"]
+__all__ = ["OTHER_PACKAGES", "FollowingCalls", "length"]
 
 # These packages are no part of a model.
 OTHER_PACKAGES = frozenset(
@@ -38,6 +41,9 @@ _PREFIX = "__opbridge_"
 # An instruction holds the place of a name in one byte, of which a bit says whether it is called. That is so on these.
 _MOST_NAMES = 128
 _CHECKED = frozenset({("cpython", 3, 11), ("cpython", 3, 12), ("cpython", 3, 13)})
+_OF_TORCH: tuple[Any, ...] = (torch.nn.utils.rnn.pack_sequence,)
+"""Functions of torch that have comprehensions over the lists that they are given, and count as the model's."""
+_IS_CHECKED = (sys.implementation.name, *sys.version_info[:2]) in _CHECKED
 
 
 class FollowingCalls:
@@ -54,12 +60,10 @@ class FollowingCalls:
 
     def __init__(self, module: torch.nn.Module, everywhere: bool) -> None:
         self.everywhere = everywhere
-        if (sys.implementation.name, *sys.version_info[:2]) not in _CHECKED:
-            self._functions: list[tuple[types.FunctionType, types.CodeType, types.CodeType]] = []
-            return
         functions = [
-            (each, each.__code__, _rewritten(list_syntax.with_symbolic_lists(each.__code__), each.__globals__))
+            (each, code, _rewritten(list_syntax.with_symbolic_lists(code, of_lists=not everywhere), each.__globals__))
             for each in _functions(module, everywhere)
+            for code in (each.__code__,)
         ]
         self._functions = [(each, code, new) for each, code, new in functions if new is not code]
 
@@ -91,6 +95,7 @@ def _functions(module: torch.nn.Module, everywhere: bool) -> Iterator[types.Func
     yield from found
     if not everywhere:
         return
+    yield from _OF_TORCH
     held = [inner for each in module.modules() for value in vars(each).values() for inner in _within(value, seen)]
     yield from held
     packages = _packages({each.__module__ for each in (*own, *wrapped, *found, *held) if each.__module__ is not None})
@@ -144,6 +149,8 @@ def _rewritten(code: types.CodeType, names: dict[str, Any]) -> types.CodeType:
         code: The code object.
         names: Its globals, which may have functions of these names themselves.
     """
+    if not _IS_CHECKED:
+        return code
     constants = tuple(_rewritten(each, names) if isinstance(each, types.CodeType) else each for each in code.co_consts)
     changed = any(one is not other for one, other in zip(constants, code.co_consts, strict=True))
     called = [name for name in code.co_names if name in _BY_NAME and name not in names]
@@ -251,16 +258,8 @@ def _collected(kind: type, *args: Any) -> Any:
         found = _sequence(values)
         return kind(values) if found is None else found.copied() if kind is list else found
     if isinstance(values, types.GeneratorType):  # whose loop may ask before each iteration
-        values = elements_of_generator(values)
+        values = filled_list(values)
     return as_symbolic(values) if kind is list else copied(values, kind(values))
-
-
-def elements_of_generator(values: Any) -> list[Any]:
-    """The elements of a generator, in a list that its loop sees."""
-    found = []
-    for each in values:
-        found.append(each)
-    return found
 
 
 def _sequence(value: Any) -> Any:
@@ -301,16 +300,9 @@ def _reversed(*args: Any) -> Any:
     return taken if isinstance(taken, SizedSequence) else Reversed(of)
 
 
-def as_symbolic(values: Any) -> Any:
-    """A list that a loop has filled, in the class of those that have a form; any other as a list."""
-    if not has_grown(values):
-        return values if type(values) is list else list(values)
-    return copied(values, SymbolicList(values))
-
-
 def summed(*pieces: Any) -> Any:
     """`[*piece, *piece]`: a list of what sequences hold, of which some may have a symbolic length."""
-    given = [elements_of_generator(each) if isinstance(each, types.GeneratorType) else each for each in pieces]
+    given = [filled_list(each) if isinstance(each, types.GeneratorType) else each for each in pieces]
     given = [as_symbolic(each) if type(each) is list and form_of(each) is not None else each for each in given]
     if any(sequence_of(each) is not None for each in given):
         return chained(*given)
@@ -320,7 +312,7 @@ def summed(*pieces: Any) -> Any:
 def unzipped(values: Any) -> Any:
     """`zip(*values)`: of a list of tuples that a loop has filled, a sequence for each place in them."""
     if isinstance(values, types.GeneratorType):
-        values = elements_of_generator(values)
+        values = filled_list(values)
     form = form_of(values) if is_list(values) else sequence_of(values)
     if isinstance(form, Zipped) and form.first is None:
         return iter(form.sequences)
@@ -424,7 +416,9 @@ _BY_NAME: dict[str, Callable[..., Any]] = {
     "type": _type,
 }
 _REPLACEMENTS = {_PREFIX + name: function for name, function in _BY_NAME.items()} | {
-    list_syntax.MADE: as_symbolic,
+    list_syntax.LIST: list_of,
+    list_syntax.SET: set_of,
+    list_syntax.DICT: dict_of,
     list_syntax.NEW: SymbolicList,
     list_syntax.SUM: summed,
     list_syntax.ZIP: unzipped,

@@ -4,7 +4,8 @@
 iterations. That is what `while i < n:` asks, so that the capture of decisions makes an ONNX Loop of it. `for row in x`
 asks for the rows of `x` so.
 
-The loop of a comprehension asks so too, and that of a generator, in whatever goes over the generator.
+The loop of a generator asks so too, in whatever goes over the generator, and a comprehension is such a one; see
+`comprehensions`. One in a function whose source is not there stays as it is, and has the iterations of the example.
 
 A list that each iteration appends to keeps its elements, of which a capture has as many as it has iterations. What
 `torch.stack` and `torch.cat` make of the whole list, and its length, are those for any number of iterations. Everything
@@ -19,21 +20,18 @@ import inspect
 import itertools
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Protocol
 
 import torch
 
-from opbridge.base.python_private.comprehensions import fills_container, leaves_out
+from opbridge.base.python_private.comprehensions import is_in_comprehension
 from opbridge.base.python_private.instructions import instruction_at
 from opbridge.base.python_private.loops import end_of
-from opbridge.base.python_private.stacks import list_being_filled
 from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_ITERATION
 from opbridge.capture.tracer.append_only_lists import AppendOnlyList, Iterations, LoopSummary, held_in
-from opbridge.capture.tracer.gathered_lists import (
-    is_number,
-    rows_of_piece,
-)
+from opbridge.capture.tracer.filling import filled_dict, filled_set
+from opbridge.capture.tracer.gathered_lists import is_number, rows_of_piece
 from opbridge.capture.tracer.symbolic_list import is_list
 
 __all__ = [
@@ -48,8 +46,8 @@ __all__ = [
     "runs_over",
 ]
 
-_OWN_FRAME = "<listcomp>"
-"""The function that a comprehension is, before Python 3.12."""
+_NOT_FOLLOWED = frozenset({filled_set.__code__, filled_dict.__code__})
+"""What goes over generators whose loops do not ask, as it fills no list."""
 
 
 class Counted(Protocol):
@@ -89,6 +87,8 @@ class Loops:
         asked_of_data: Whether there was one whose number of iterations data decide.
         has_learned: Whether this run has shown what it needs to know from its begin.
         lacks_elements: Whether a list was empty that some iterations append to, before a run has shown what.
+        unrolled: The comprehensions, by their code and line, that have the iterations of the example, as they run as
+            Python compiles them.
     """
 
     def __init__(self, *, of_sizes: bool, learned: LoopSummary) -> None:
@@ -98,6 +98,7 @@ class Loops:
         self.lists: dict[int, AppendOnlyList] = {}
         self._named: list[AppendOnlyList] = []
         self.numbers = itertools.count()
+        self.unrolled: list[tuple[CodeType, int]] = []
         self.asked_of_data = self.lacks_elements = self.has_learned = False
         self.numbers_read: dict[tuple[int, int, int], tuple[Any, torch.Tensor, Any]] = {}
         self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
@@ -118,18 +119,6 @@ class Loops:
                 if inner is not None and inner.loop is turning and inner.nests:
                     outer.segments.append((inner.first, len(inner.held), inner))
                     self._note_nested(outer)
-        value = turning.filled
-        if value is None:
-            return
-        place = (turning.frame.f_code, turning.offset, "result")
-        if turning.chooses:
-            turning.varying.add(place)
-        elif value and len(value) == turning.iteration:
-            turning.growth[place] = 1
-        ends = turning.appended
-        self.lists[id(value)] = AppendOnlyList(
-            value, turning, 0, known=list(value), place=place, each=1 if value else None, ends=ends
-        )
 
     def forget_left(self) -> None:
         """Forgets the loops that a `break`, a `return` or an error has left."""
@@ -314,9 +303,6 @@ class SymbolicLoop:
         outer_offset: Where the instruction is that does so.
         parts: For each iteration, the sizes of the parts of tensors that it was given, each with the sum of all of
             them.
-        filled: Where it is the loop of a comprehension, the list that it makes.
-        chooses: Whether a condition of that may leave an element out.
-        appended: How many elements it has after each iteration.
         extended: Where a list is extended by what it goes over, the list.
     """
 
@@ -332,9 +318,6 @@ class SymbolicLoop:
         self.outer: FrameType | None = None
         self.outer_offset = -1
         self.parts: list[list[tuple[Any, Any]]] = []
-        self.filled: list[Any] | None = None
-        self.chooses = False
-        self.appended: list[int] = []
 
     def __iter__(self) -> SymbolicLoop:
         return self
@@ -372,14 +355,14 @@ class SymbolicLoop:
             return False
         if frame.f_code.co_flags & inspect.CO_GENERATOR:
             self.outer = outer = frame.f_back
-            self.outer_offset = -1 if outer is None else instruction_at(outer.f_code, outer.f_lasti).offset
-        elif frame is not self.frame and (frame.f_code.co_name != _OWN_FRAME or frame.f_back is not self.frame):
-            return False
-        elif fills_container(frame.f_code, frame.f_lasti):
-            self.filled = list_being_filled(frame, self)
-            if self.filled is None:
+            if outer is not None and outer.f_code in _NOT_FOLLOWED:
                 return False
-        self.chooses = leaves_out(frame.f_code, frame.f_lasti)
+            self.outer_offset = -1 if outer is None else instruction_at(outer.f_code, outer.f_lasti).offset
+        elif is_in_comprehension(frame.f_code, frame.f_lasti):
+            self._loops.unrolled.append((frame.f_code, frame.f_lineno))
+            return False
+        elif frame is not self.frame:
+            return False
         return self._begin_at(frame, frame.f_lasti, end_of(frame.f_code, frame.f_lasti))
 
     def _begin_at(self, frame: FrameType, first: int, last: int) -> bool:
@@ -398,7 +381,6 @@ class SymbolicLoop:
         assert self.counter is not None
         self.iteration += 1
         self.counter = self.counter + 1
-        self.appended.append(len(self.filled) if self.filled is not None else self.iteration)
         self._loops.follow(self)
 
     @property
