@@ -10,6 +10,8 @@ from opbridge.fixing.site import Refused, Site, repair
 
 _LARGEST = 1 << 26
 
+_ZEROS = ("nonzero-input", "unsupported-number")
+"""The rules that find a zero point that is not 0."""
 
 _MIDDLE = 128
 
@@ -22,7 +24,7 @@ _MOVING = ("Flatten", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Uns
 """Operators whose results are elements of their first input, in another order."""
 
 
-@repair("nonzero-input", "unsupported-type", operators=["QuantizeLinear", "DequantizeLinear"])
+@repair(*_ZEROS, "unsupported-type", operators=["QuantizeLinear", "DequantizeLinear"])
 def as_signed(site: Site) -> str:
     """uint8 with the zero point 128 is int8 with 0: what is quantised, or stored, is 128 less."""
     node = site.node
@@ -66,7 +68,7 @@ def _zero_of(node: ir.Node) -> np.ndarray | None:
     return None if value is None else _stored(value)
 
 
-@repair("unsupported-type", "quantized-bias", "nonzero-input", operators=["DequantizeLinear"])
+@repair("unsupported-type", "quantized-bias", *_ZEROS, operators=["DequantizeLinear"])
 def dequantized_constant(site: Site) -> str:
     """A constant is stored as the numbers that it stands for, where that is a bias of int32 or it has zero points."""
     step = site.step()
@@ -139,6 +141,53 @@ def moved_after_dequantizing(site: Site) -> str:
     return f"dequantized {value.name} with the scale 1 before {node.op_type}"
 
 
+@repair("unsupported-form", "unsupported-type", operators=(*_MOVING, "MaxPool"))
+def moved_after_dequantizing_what_is_computed(site: Site) -> str:
+    """What selects or moves quantized elements that are dequantized next does so after that."""
+    return _move_behind(site, site.node)
+
+
+@repair(*_ZEROS, operators=["QuantizeLinear"])
+def dequantized_before_it_is_moved(site: Site) -> str:
+    """The last of the operators that move quantized elements does so after they are dequantized."""
+    node = site.node
+    while True:
+        readers = [each for each, _ in node.outputs[0].uses() if each.op_type in (*_MOVING, "MaxPool")]
+        if not readers:
+            return _move_behind(site, node) if node is not site.node else ""
+        node = readers[0]
+
+
+def _move_behind(site: Site, node: ir.Node) -> str:
+    """Dequantizes what a node reads in the place of its result.
+
+    1. All that reads the result is DequantizeLinear with the scale of a tensor as a whole, the same everywhere.
+    2. MaxPool moves elements as well, since the scale is positive.
+    """
+    step = site.step(node)
+    value, result = step.data, node.outputs[0]
+    readers = [each for each, _ in result.uses()]
+    if value.dtype not in _SMALL or len(node.outputs) > 1 or result.is_graph_output() or not readers:
+        return ""
+    if any(each.op_type != "DequantizeLinear" or each.inputs[0] is not result for each in readers):
+        raise Refused("whose result is also used by nodes other than DequantizeLinear")
+    more = _more(readers[0])
+    scale = None if more[0] is None else _stored(more[0])
+    if scale is None or scale.size != 1 or scale.item() <= 0:
+        raise Refused("whose scale is computed, or one for each channel")
+    if any(not all(map(_same, _more(each), more)) for each in readers):
+        raise Refused("whose result is dequantized with several scales")
+    attributes = {name: each.value for name, each in node.attributes.items()}
+    given = step.emit("DequantizeLinear", value, *more)
+    moved = step.emit(node.op_type, given, *node.inputs[1:], **attributes)
+    site.put_before(step)
+    for reader in readers:
+        _finish(site, reader, moved)
+    if node.graph is not None:
+        node.graph.remove(node, safe=True)
+    return f"dequantized before {node.op_type}"
+
+
 def _dequantized(site: Site, step: Step, value: ir.Value, wide: ir.DataType) -> ir.Value:
     """A constant of int8 in floating numbers. The scale is in their type from opset 19 on."""
     scaled = wide if site.opset >= _SCALES_OF_ANY_FLOATS else ir.DataType.FLOAT
@@ -157,7 +206,7 @@ def _stored(value: ir.Value) -> np.ndarray | None:
     return None if tensor is None or tensor.size > _LARGEST else tensor.numpy()
 
 
-@repair("nonzero-input", "unsupported-type", operators=["QuantizeLinear"])
+@repair(*_ZEROS, "unsupported-type", operators=["QuantizeLinear"])
 def rounded_in_floats(site: Site) -> str:
     """A QuantizeLinear that DequantizeLinear alone reads, both with one scale: the two are a Round in floats."""
     step = site.step()
@@ -185,9 +234,6 @@ def rounded_in_floats(site: Site) -> str:
     if shift is not None:
         kept = step.emit("Sub", kept, shift)
     value = step.emit("Mul", kept, wide)
-    for reader in readers:
-        for user, index in list(reader.outputs[0].uses()):
-            user.replace_input_with(index, value)
     site.put_before(step)
     for reader in readers:
         _finish(site, reader, value)
@@ -197,7 +243,9 @@ def rounded_in_floats(site: Site) -> str:
 
 
 def _finish(site: Site, reader: ir.Node, value: ir.Value) -> None:
-    """Removes a DequantizeLinear; an output of the graph keeps its name."""
+    """Removes a DequantizeLinear whose result is computed otherwise; an output of the graph keeps its name."""
+    for user, index in list(reader.outputs[0].uses()):
+        user.replace_input_with(index, value)
     if reader.outputs[0].is_graph_output():
         step = site.step(reader)
         site.put(step, step.emit("Identity", value))
