@@ -352,6 +352,15 @@ def test_quantized_elements_are_moved_after_they_are_dequantized(zero, moving, s
     assert "Round" in operators(fixed) and "QuantizeLinear" not in operators(fixed)
 
 
+@pytest.mark.parametrize("opset", [18, 21])
+def test_numbers_of_uint8_above_those_of_int8(opset):
+    """TensorRT-RTX quantizes to int8 where the zero point is 0 of uint8."""
+    fixed = repaired(model(_QUANTIZED, opset, s=np.float32(0.01), z=np.uint8(0)), "tensorrt-rtx", "quantized-uint8")
+    assert "Round" in operators(fixed) and "QuantizeLinear" not in operators(fixed)
+    fixed = fix(model(_QUANTIZED, opset, s=np.float32(0.01), z=np.int8(0)), "tensorrt-rtx")
+    assert "QuantizeLinear" in operators(fixed)
+
+
 def test_quantized_elements_that_are_read_as_such_stay():
     text = """(float[2, 3] x) => (float[3, 2] y, uint8[3, 2] t)
  { q = QuantizeLinear (x, s, z) t = Transpose (q) y = DequantizeLinear (t, s, z) }"""

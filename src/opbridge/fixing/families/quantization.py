@@ -147,7 +147,7 @@ def moved_after_dequantizing_what_is_computed(site: Site) -> str:
     return _move_behind(site, site.node)
 
 
-@repair(*_ZEROS, operators=["QuantizeLinear"])
+@repair(*_ZEROS, "quantized-uint8", operators=["QuantizeLinear"])
 def dequantized_before_it_is_moved(site: Site) -> str:
     """The last of the operators that move quantized elements does so after they are dequantized."""
     node = site.node
@@ -206,7 +206,7 @@ def _stored(value: ir.Value) -> np.ndarray | None:
     return None if tensor is None or tensor.size > _LARGEST else tensor.numpy()
 
 
-@repair(*_ZEROS, "unsupported-type", operators=["QuantizeLinear"])
+@repair(*_ZEROS, "unsupported-type", "quantized-uint8", operators=["QuantizeLinear"])
 def rounded_in_floats(site: Site) -> str:
     """A QuantizeLinear that DequantizeLinear alone reads, both with one scale: the two are a Round in floats."""
     step = site.step()
