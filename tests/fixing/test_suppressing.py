@@ -74,3 +74,10 @@ def test_one_box_after_the_other_is_suppressed(lacking):
 def test_without_a_number_of_boxes_none_is_kept(lacking):
     made = model("(float[1, 4, 4] b, float[1, 1, 4] s) => (int64[0, 3] y) { y = NonMaxSuppression (b, s) }")
     kept(made, lacking("NonMaxSuppression"), said="that keeps no box")
+
+
+def test_boxes_that_the_cpu_suppresses_stay(lacking):
+    fact = (
+        '[[fact]]\nkind = "missing"\noperators = ["NonMaxSuppression"]\nseverity = "warning"\nsource = "published: x"\n'
+    )
+    kept(_model("1, 4, 4", "1, 1, 4"), lacking(facts=fact), said="that the CPU computes")

@@ -33,6 +33,8 @@ def by_pairs(site: Site) -> str:
     3. A box that is kept knows its place: as many boxes that are kept have a higher score.
     """
     step = site.step()
+    if site.finding.severity != "error":
+        raise Refused("that the CPU computes")
     if any(map(site.is_lacked, _LACKING)):
         raise Refused(f"without one of {', '.join(_LACKING)}")
     scores = step.input(1)
