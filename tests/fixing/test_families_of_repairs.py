@@ -352,6 +352,13 @@ def test_quantized_elements_are_moved_after_they_are_dequantized(zero, moving, s
     assert "Round" in operators(fixed) and "QuantizeLinear" not in operators(fixed)
 
 
+def test_quantized_parts_are_split_after_they_are_dequantized():
+    text = """(float[2, 4] x) => (float[2, 2] y, float[2, 2] v) { q = QuantizeLinear (x, s, z)
+ a, b = Split <axis = 1, num_outputs = 2> (q) y = DequantizeLinear (a, s, z) v = DequantizeLinear (b, s, z) }"""
+    fixed = repaired(model(text, 21, s=np.float32(0.05), z=np.uint8(3)), "tensorrt-rtx", "unsupported-number")
+    assert {"Round", "Split"} <= operators(fixed) and "QuantizeLinear" not in operators(fixed)
+
+
 @pytest.mark.parametrize("opset", [18, 21])
 def test_numbers_of_uint8_above_those_of_int8(opset):
     """TensorRT-RTX quantizes to int8 where the zero point is 0 of uint8."""

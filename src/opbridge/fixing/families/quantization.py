@@ -23,6 +23,9 @@ _SCALES_OF_ANY_FLOATS = 19
 _MOVING = ("Flatten", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 """Operators whose results are elements of their first input, in another order."""
 
+_MOVING_COMPUTED = (*_MOVING, "MaxPool", "Split")
+"""Such operators, and others, of values that are computed."""
+
 
 @repair(*_ZEROS, "unsupported-type", operators=["QuantizeLinear", "DequantizeLinear"])
 def as_signed(site: Site) -> str:
@@ -141,7 +144,7 @@ def moved_after_dequantizing(site: Site) -> str:
     return f"dequantized {value.name} with the scale 1 before {node.op_type}"
 
 
-@repair("unsupported-form", "unsupported-type", operators=(*_MOVING, "MaxPool"))
+@repair("unsupported-form", "unsupported-type", operators=_MOVING_COMPUTED)
 def moved_after_dequantizing_what_is_computed(site: Site) -> str:
     """What selects or moves quantized elements that are dequantized next does so after that."""
     return _move_behind(site, site.node)
@@ -152,7 +155,7 @@ def dequantized_before_it_is_moved(site: Site) -> str:
     """The last of the operators that move quantized elements does so after they are dequantized."""
     node = site.node
     while True:
-        readers = [each for each, _ in node.outputs[0].uses() if each.op_type in (*_MOVING, "MaxPool")]
+        readers = [each for value in node.outputs for each, _ in value.uses() if each.op_type in _MOVING_COMPUTED]
         if not readers:
             return _move_behind(site, node) if node is not site.node else ""
         node = readers[0]
@@ -165,24 +168,25 @@ def _move_behind(site: Site, node: ir.Node) -> str:
     2. MaxPool moves elements as well, since the scale is positive.
     """
     step = site.step(node)
-    value, result = step.data, node.outputs[0]
-    readers = [each for each, _ in result.uses()]
-    if value.dtype not in _SMALL or len(node.outputs) > 1 or result.is_graph_output() or not readers:
+    value, results = step.data, node.outputs
+    readers = [(each, at) for at, result in enumerate(results) for each, _ in result.uses()]
+    if value.dtype not in _SMALL or any(each.is_graph_output() for each in results) or not readers:
         return ""
-    if any(each.op_type != "DequantizeLinear" or each.inputs[0] is not result for each in readers):
+    if any(each.op_type != "DequantizeLinear" or each.inputs[0] is not results[at] for each, at in readers):
         raise Refused("whose result is also used by nodes other than DequantizeLinear")
-    more = _more(readers[0])
+    more = _more(readers[0][0])
     scale = None if more[0] is None else _stored(more[0])
     if scale is None or scale.size != 1 or scale.item() <= 0:
         raise Refused("whose scale is computed, or one for each channel")
-    if any(not all(map(_same, _more(each), more)) for each in readers):
+    if any(not all(map(_same, _more(each), more)) for each, _ in readers):
         raise Refused("whose result is dequantized with several scales")
     attributes = {name: each.value for name, each in node.attributes.items()}
     given = step.emit("DequantizeLinear", value, *more)
-    moved = step.emit(node.op_type, given, *node.inputs[1:], **attributes)
+    made = step.emit(node.op_type, given, *node.inputs[1:], outputs=len(results), **attributes)
+    moved = [made] if len(results) == 1 else list(made)
     site.put_before(step)
-    for reader in readers:
-        _finish(site, reader, moved)
+    for reader, at in readers:
+        _finish(site, reader, moved[at])
     if node.graph is not None:
         node.graph.remove(node, safe=True)
     return f"dequantized before {node.op_type}"
