@@ -56,7 +56,10 @@ def _together(found: Sequence[results.Results]) -> list[results.Results]:
     joined = []
     for parts in kinds.values():
         models = {(row["family"], row["model"]): row for part in parts for row in part.models}
-        joined.append(results.Results({**parts[-1].document, "models": list(models.values())}, parts[-1].path))
+        names = list(dict.fromkeys(name for part in parts for name in part.document["settings"]["names"]))
+        settings = {**parts[-1].document["settings"], "names": ["*"] if "*" in names else names}
+        document = {**parts[-1].document, "settings": settings, "models": list(models.values())}
+        joined.append(results.Results(document, parts[-1].path))
     return joined
 
 
@@ -69,7 +72,9 @@ def _row(found: results.Results) -> tuple[str, ...]:
     exported = built + refused + false
     share = f"{100 * built / exported:.1f} %" if exported else "-"
     numbers = (found.count(), found.count() - exported, built)
-    return _label(found.document), *map(str, numbers), share, *map(str, (predicted, refused - predicted, false))
+    names = found.document["settings"]["names"]
+    label = _label(found.document) + ("" if names == ["*"] else f" ({', '.join(names)})")
+    return label, *map(str, numbers), share, *map(str, (predicted, refused - predicted, false))
 
 
 def _label(document: Mapping[str, Any]) -> str:
