@@ -352,10 +352,13 @@ def test_quantized_elements_are_moved_after_they_are_dequantized(zero, moving, s
     assert "Round" in operators(fixed) and "QuantizeLinear" not in operators(fixed)
 
 
-def test_quantized_parts_are_split_after_they_are_dequantized():
-    text = """(float[2, 4] x) => (float[2, 2] y, float[2, 2] v) { q = QuantizeLinear (x, s, z)
- a, b = Split <axis = 1, num_outputs = 2> (q) y = DequantizeLinear (a, s, z) v = DequantizeLinear (b, s, z) }"""
-    fixed = repaired(model(text, 21, s=np.float32(0.05), z=np.uint8(3)), "tensorrt-rtx", "unsupported-number")
+@pytest.mark.parametrize("zero, rule", [(np.uint8(0), "quantized-uint8"), (np.uint8(3), "unsupported-number")])
+def test_quantized_parts_are_split_after_they_are_dequantized(zero, rule):
+    text = """(float[2, 4] x) => (float[2, 2] y, float[2, 2] v) { q = QuantizeLinear (x, s, z) t = Transpose (q)
+ r = Reshape (t, k) a, b = Split <axis = 1, num_outputs = 2> (r)
+ y = DequantizeLinear (a, s, z) v = DequantizeLinear (b, s, z) }"""
+    made = model(text, 21, s=np.float32(0.05), z=zero, k=np.int64([2, 4]))
+    fixed = repaired(made, "tensorrt-rtx", rule)
     assert {"Round", "Split"} <= operators(fixed) and "QuantizeLinear" not in operators(fixed)
 
 

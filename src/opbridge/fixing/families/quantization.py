@@ -145,19 +145,14 @@ def moved_after_dequantizing(site: Site) -> str:
 
 
 @repair("unsupported-form", "unsupported-type", operators=_MOVING_COMPUTED)
-def moved_after_dequantizing_what_is_computed(site: Site) -> str:
-    """What selects or moves quantized elements that are dequantized next does so after that."""
-    return _move_behind(site, site.node)
-
-
 @repair(*_ZEROS, "quantized-uint8", operators=["QuantizeLinear"])
-def dequantized_before_it_is_moved(site: Site) -> str:
-    """The last of the operators that move quantized elements does so after they are dequantized."""
+def moved_after_dequantizing_what_is_computed(site: Site) -> str:
+    """The last of the operators that select or move quantized elements does so after they are dequantized."""
     node = site.node
     while True:
         readers = [each for value in node.outputs for each, _ in value.uses() if each.op_type in _MOVING_COMPUTED]
         if not readers:
-            return _move_behind(site, node) if node is not site.node else ""
+            return "" if node.op_type == "QuantizeLinear" else _move_behind(site, node)
         node = readers[0]
 
 
