@@ -5,8 +5,10 @@
     python bench/rtx_models.py FOLDER/*.json
     python bench/rtx_models.py --print FOLDER/*.json      # nothing is written to RESULTS.md
 
-One line for each file. Of the models that were exported, those that are built, those that TensorRT-RTX refuses and
-lint predicts, those that it refuses and lint does not predict, and those that it builds although lint finds an error.
+One line for all files with the same families, sizes and types: parts by --name are put together, and of a model that
+several files hold the last one counts. Of the models that were exported, those that are built, those that TensorRT-RTX
+refuses and lint predicts, those that it refuses and lint does not predict, and those that it builds although lint finds
+an error.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--print", action="store_true", help="write nothing to RESULTS.md")
     given = parser.parse_args()
-    found = [results.read(path) for path in given.files]
+    found = _together([results.read(path) for path in given.files])
     header = ("", "models", "not exported", "built", "of exported", "predicted", "not predicted", "false")
     lines = [line for each in found for line in _refused(each)]
     versions = {name: version for each in found for name, version in each.document["versions"].items()}
@@ -46,6 +48,21 @@ def main() -> None:
         write_section("rtx_models", "Which whole models TensorRT-RTX builds", body)
 
 
+def _together(found: Sequence[results.Results]) -> list[results.Results]:
+    """The results of each kind of sweep, of all its files."""
+    kinds: dict[str, list[results.Results]] = {}
+    for each in found:
+        kinds.setdefault(_label(each.document), []).append(each)
+    joined = []
+    for parts in kinds.values():
+        models = {(row["family"], row["model"]): row for part in parts for row in part.models}
+        names = list(dict.fromkeys(name for part in parts for name in part.document["settings"]["names"]))
+        settings = {**parts[-1].document["settings"], "names": ["*"] if "*" in names else names}
+        document = {**parts[-1].document, "settings": settings, "models": list(models.values())}
+        joined.append(results.Results(document, parts[-1].path))
+    return joined
+
+
 def _row(found: results.Results) -> tuple[str, ...]:
     causes = Counter((each["outcome"], each["cause"]) for each in found.models)
     built = found.count("built")
@@ -55,7 +72,9 @@ def _row(found: results.Results) -> tuple[str, ...]:
     exported = built + refused + false
     share = f"{100 * built / exported:.1f} %" if exported else "-"
     numbers = (found.count(), found.count() - exported, built)
-    return _label(found.document), *map(str, numbers), share, *map(str, (predicted, refused - predicted, false))
+    names = found.document["settings"]["names"]
+    label = _label(found.document) + ("" if names == ["*"] else f" ({', '.join(names)})")
+    return label, *map(str, numbers), share, *map(str, (predicted, refused - predicted, false))
 
 
 def _label(document: Mapping[str, Any]) -> str:
@@ -64,7 +83,6 @@ def _label(document: Mapping[str, Any]) -> str:
     parts: Sequence[str | None] = (
         " and ".join(settings["families"]),
         f"part {settings['shard']}" if settings["shard"] else None,
-        f"{', '.join(settings['names'])}" if list(settings["names"]) != ["*"] and len(settings["names"]) < 4 else None,
         sizes,
         settings["dtype"],
         None if settings["exporter"] == "opbridge" else "torch.onnx",

@@ -335,6 +335,48 @@ def test_zero_points_of_a_value_that_the_model_gives(zero):
     assert "Round" in operators(repaired(model(text, s=np.float32(0.05), z=zero), "tensorrt:8.6", "nonzero-input"))
 
 
+@pytest.mark.parametrize("zero", [np.uint8(3), np.int8(-4)])
+@pytest.mark.parametrize(
+    ("moving", "shape"),
+    [
+        ("m = Reshape (q, k)", "[2, 8]"),
+        ("m = Transpose <perm = [0, 1, 3, 2]> (q)", "[1, 1, 4, 4]"),
+        ("p = Transpose <perm = [0, 1, 3, 2]> (q) m = MaxPool <kernel_shape = [2, 2]> (p)", "[1, 1, 3, 3]"),
+    ],
+)
+def test_quantized_elements_are_moved_after_they_are_dequantized(zero, moving, shape):
+    text = f"""(float[1, 1, 4, 4] x) => (float{shape} y, float{shape} v)
+ {{ q = QuantizeLinear (x, s, z) {moving} y = DequantizeLinear (m, s, z) v = DequantizeLinear (m, s, z) }}"""
+    made = model(text, 21, s=np.float32(0.05), z=zero, k=np.int64([2, 8]))
+    fixed = repaired(made, "tensorrt-rtx", "unsupported-number")
+    assert "Round" in operators(fixed) and "QuantizeLinear" not in operators(fixed)
+
+
+@pytest.mark.parametrize("zero, rule", [(np.uint8(0), "quantized-uint8"), (np.uint8(3), "unsupported-number")])
+def test_quantized_parts_are_split_after_they_are_dequantized(zero, rule):
+    text = """(float[2, 4] x) => (float[2, 2] y, float[2, 2] v) { q = QuantizeLinear (x, s, z) t = Transpose (q)
+ r = Reshape (t, k) a, b = Split <axis = 1, num_outputs = 2> (r)
+ y = DequantizeLinear (a, s, z) v = DequantizeLinear (b, s, z) }"""
+    made = model(text, 21, s=np.float32(0.05), z=zero, k=np.int64([2, 4]))
+    fixed = repaired(made, "tensorrt-rtx", rule)
+    assert {"Round", "Split"} <= operators(fixed) and "QuantizeLinear" not in operators(fixed)
+
+
+@pytest.mark.parametrize("opset", [18, 21])
+def test_numbers_of_uint8_above_those_of_int8(opset):
+    """TensorRT-RTX quantizes to int8 where the zero point is 0 of uint8."""
+    fixed = repaired(model(_QUANTIZED, opset, s=np.float32(0.01), z=np.uint8(0)), "tensorrt-rtx", "quantized-uint8")
+    assert "Round" in operators(fixed) and "QuantizeLinear" not in operators(fixed)
+    fixed = fix(model(_QUANTIZED, opset, s=np.float32(0.01), z=np.int8(0)), "tensorrt-rtx")
+    assert "QuantizeLinear" in operators(fixed)
+
+
+def test_quantized_elements_that_are_read_as_such_stay():
+    text = """(float[2, 3] x) => (float[3, 2] y, uint8[3, 2] t)
+ { q = QuantizeLinear (x, s, z) t = Transpose (q) y = DequantizeLinear (t, s, z) }"""
+    kept(model(text, s=np.float32(0.05), z=np.uint8(0)), "tensorrt-rtx", "dequantized-uint8")
+
+
 def test_unsigned_numbers_with_their_middle_as_zero_are_signed_ones():
     fixed = repaired(model(_QUANTIZED, s=np.float32(0.05), z=np.uint8(128)), "tensorrt:8.6", "nonzero-input")
     assert [each.op_type for each in fixed.model.graph if each.op_type != "Constant"][:2] == [

@@ -137,10 +137,11 @@ def test_axes_of_others_may_be_computed(operator):
 QUANTISED = "(float[2, 3] x) => (float[2, 3] y) <float s = {{0.5}}, {dtype} z = {{0}}, int8[3] w = {{1, 2, 3}}>"
 
 
+@pytest.mark.parametrize("opset", [18, 21, 23])
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-def test_quantisation_with_a_zero_point_of_0_is_built(dtype):
+def test_quantisation_with_a_zero_point_of_0_is_built(dtype, opset):
     text = QUANTISED.format(dtype=dtype) + " { q = QuantizeLinear (x, s, z) y = DequantizeLinear (q, s, z) }"
-    assert not _errors(text)
+    assert not _errors(text, opset)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
@@ -227,3 +228,84 @@ def test_its_parser_goes_by_the_names_of_operators(operator, is_missing, target)
     assert bool(found) == is_missing
     provided = opbridge.lint(model.SerializeToString(), target, provides=["com.microsoft::*"])
     assert not any(each.rule == "missing-operator" for each in provided)
+
+
+BODY = """(float[4] x, int64[1] k) => (float y) {{
+  n = Constant <value = int64 {{3}}> () t = Constant <value = bool {{1}}> () f = Constant <value = float {{0.0}}> ()
+  one = Constant <value_ints = [1]> () zero = Constant <value_ints = [0]> ()
+  y = Loop (n, t, f) <body = b (int64 i, bool c, float a) => (bool d, float z) {{
+    d = Identity (c) j = Reshape (i, one) e = Add (j, one) {made} r = ReduceSum <keepdims = 0> (s) z = Add (a, r)
+  }}>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        ("s = Slice (x, j, e, zero)", {"size-in-loop"}),
+        ("s = Expand (f, e)", {"size-in-loop"}),
+        ("g = Gather (e, zero) h = Mul (g, one) s = Tile (x, h)", {"size-in-loop"}),
+        ("s, p = TopK (x, e)", {"size-in-loop"}),
+        ("g = Add (e, k) h = Shape (g) s = Expand (f, h)", set()),
+        ("s = Gather (x, j)", set()),
+        ("s = Slice (x, zero, k, zero)", set()),
+    ],
+)
+def test_a_size_that_varies_with_the_iterations(made, found):
+    assert _errors(BODY.format(made=made)) == found
+
+
+CARRYING = """(float[1, 2] x, float[1, 2] v, bool q, int64 n) => (float[k, 2] y) {{
+  t = Constant <value = bool {{1}}> ()
+  y = Loop (n, t, x) <body = b (int64 i, bool c, float[m, 2] a) => (bool d, float[p, 2] z) {{
+    d = Identity (c) {made}
+  }}>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        ("z = Concat <axis = 0> (a, v)", {"loop-sizes"}),
+        (
+            "z = If (q) <then_branch = l () => (float[g, 2] o) {{ o = Concat <axis = 0> (a, v) }},"
+            " else_branch = r () => (float[h, 2] w) {{ w = Identity (a) }}>",
+            {"loop-sizes"},
+        ),
+        ("z = Add (a, v)", set()),
+    ],
+)
+def test_a_size_that_a_loop_carries(made, found):
+    assert _errors(CARRYING.format(made=made.format())) == found
+
+
+def test_rows_of_iterations_without_a_limit():
+    text = """(float[2] x, int64 n) => (float[2] w, float[k, 2] y) {{
+      h = Constant <value = float {{100.0}}> () t = Constant <value = bool {{1}}> ()
+      w, y = Loop ({limit}, t, x) <body = b (int64 i, bool c, float[2] a) => (bool d, float[2] z, float[2] o) {{
+        s = ReduceSum <keepdims = 0> (a) d = Less (s, h) z = Add (a, a) o = Identity (z)
+      }}>
+    }}"""
+    assert _errors(text.format(limit="")) == {"loop-sizes"} and not _errors(text.format(limit="n"))
+
+
+BRANCH = """(float[6, 2] x, bool q, int64[1] k) => (float[2] y) {{
+  zero = Constant <value_ints = [0]> ()
+  i = ArgMax <axis = 0, keepdims = 0> (x) n = ReduceMax <keepdims = 1> (i) {before}
+  y = If (q) <then_branch = t () => (float[2] w) {{ {made} w = ReduceSum <keepdims = 0> (s, zero) }},
+              else_branch = e () => (float[2] v) {{ v = ReduceMax <keepdims = 0> (x, zero) }}>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("before", "made", "found"),
+    [
+        ("", "s = Slice (x, zero, n, zero)", {"size-in-branch"}),
+        ("", "s = Slice (x, zero, k, zero)", {"size-in-branch"}),
+        ("", "m = Abs (x) s = Slice (m, zero, n, zero)", {"size-in-branch"}),
+        ("r = Slice (x, zero, n, zero)", "s = Abs (r)", set()),
+        ("r = Slice (x, zero, n, zero)", "f = Shape (r) z = ConstantOfShape (f) s = Add (z, r)", set()),
+    ],
+)
+def test_a_size_of_values_in_a_branch(before, made, found):
+    assert _errors(BRANCH.format(before=before, made=made)) == found

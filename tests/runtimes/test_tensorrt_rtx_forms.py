@@ -141,6 +141,52 @@ def test_elements_of_a_mask():
     built(lambda x: (x.nonzero(), x.masked_select(x > 0)), torch.randint(-1, 2, (2, 3, 4)))
 
 
+def test_non_maximum_suppression():
+    from torchvision.ops import nms
+
+    corners = torch.rand(20, 2) * 10
+    boxes, scores = torch.cat([corners, corners + torch.rand(20, 2) * 6], dim=1), torch.rand(20)
+    n = {0: Dim("n")}
+    counts = built(lambda b, s: nms(b, s, 0.5), boxes, scores)
+    assert counts["Loop"] == 1 and "NonMaxSuppression" not in counts
+    built(lambda b, s: b[nms(b[s > 0.3], s[s > 0.3], 0.5)], boxes, scores, dynamic=(n, n))
+
+
+def test_images_in_the_places_of_tokens():
+    tokens = torch.tensor([[3, 1, 3], [2, 3, 1]])
+    counts = built(
+        lambda x, t, y: x.masked_scatter((t == 3)[..., None].expand_as(x), y),
+        torch.rand(2, 3, 4),
+        tokens,
+        torch.rand(3, 4),
+        dynamic=(B, B, None),
+    )
+    assert "ScatterElements" not in counts
+
+
+def test_a_row_for_all_elements_of_a_mask_on_a_branch():
+    def model(x, m, y):
+        return torch.cond(x.sum() > 0, lambda x, m, y: x.clone().index_put((m,), y), lambda x, m, y: x * 1, (x, m, y))
+
+    assert built(model, torch.rand(6, 4), torch.rand(6) > 0.5, torch.rand(4))["If"] == 1
+
+
+def test_experts():
+    ends = torch.tensor([3, 3, 7, 9], dtype=torch.int32)
+    built(lambda x, w, e: torch._grouped_mm(x, w, e), torch.rand(9, 16).half(), torch.rand(4, 16, 8).half(), ends)
+
+
+def test_quantized_with_zero_points():
+    def model(x):
+        quantized = torch.ops.quantized_decomposed.quantize_per_tensor(x, 0.05, 3, 0, 255, torch.uint8)
+        moved = quantized.reshape(2, 8)
+        return torch.ops.quantized_decomposed.dequantize_per_tensor(moved, 0.05, 3, 0, 255, torch.uint8)
+
+    import torch.ao.quantization.fx._decomposed
+
+    built(model, torch.randn(4, 4))
+
+
 def test_fix_builds_before_and_after(tmp_path, capsys):
     import onnx
 

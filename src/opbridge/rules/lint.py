@@ -24,6 +24,7 @@ from opbridge.rules import (
     of_facts,
     of_fusions,
     of_kernels,
+    of_loops,
     of_models,
     of_numbers,
     of_patterns,
@@ -132,6 +133,7 @@ _PATTERNS = (
     *of_kernels.RULES,
     *of_attention.RULES,
     *of_constants.RULES,
+    *of_loops.RULES,
 )
 _OF_MODELS = (*of_schemas.MODEL_RULES, *of_models.RULES)
 _OF_NODES = (*of_schemas.RULES, *of_shapes.RULES, *of_numbers.RULES, *_PATTERNS)

@@ -48,4 +48,18 @@ class DequantizedUint8(NodeRule):
             yield Hit(f"DequantizeLinear reads '{value.name}', which is of uint8.", node)
 
 
-RULES: tuple[type[NodeRule], ...] = (QuantizedConstant, DequantizedUint8)
+class QuantizedUint8(NodeRule):
+    """A QuantizeLinear to uint8."""
+
+    identifier = "quantized-uint8"
+    title = "A QuantizeLinear to uint8, whose upper half the target does not have"
+    why = "The target quantizes to int8 in the place of uint8, so that numbers above 127 become 127."
+    remedy = "Quantize to int8, with zero points of 0."
+    operators = frozenset({"QuantizeLinear"})
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        if node.outputs and node.outputs[0].dtype == ir.DataType.UINT8:
+            yield Hit(f"QuantizeLinear gives '{node.outputs[0].name}', which is of uint8.", node)
+
+
+RULES: tuple[type[NodeRule], ...] = (QuantizedConstant, DequantizedUint8, QuantizedUint8)

@@ -10,7 +10,7 @@ from opbridge.rules.looking import Looked
 from opbridge.rules.rule import Hit, NodeRule
 from opbridge.rules.size_inputs import SIZE_INPUTS, size_inputs
 
-__all__ = ["RULES", "SIZES", "source"]
+__all__ = ["RULES", "SIZES", "is_of_values", "source"]
 
 SIZES = {**SIZE_INPUTS, "Split": (1,), "TopK": (1,)}
 """By the operator, the inputs that TensorRT-RTX 1.7.1 was seen to compute before the run."""
@@ -67,6 +67,23 @@ def source(value: ir.Value, looked: Looked) -> str | None:
         if producer is not None and producer.domain in ("", "ai.onnx") and producer.op_type in _EARLY:
             waiting.extend(each for each in producer.inputs if each is not None)
     return None
+
+
+def is_of_values(value: ir.Value, looked: Looked) -> bool:
+    """Whether a size is computed from the values of tensors, and not from constants and shapes alone."""
+    waiting = [value]
+    seen: set[ir.Value] = set()
+    while waiting and len(seen) < _FARTHEST:
+        current = waiting.pop()
+        if current in seen or looked.is_known(current):
+            continue
+        seen.add(current)
+        producer = current.producer()
+        if producer is None or producer.op_type not in (*_EARLY, "Shape", "Size"):
+            return True
+        if producer.op_type not in ("Shape", "Size"):
+            waiting.extend(each for each in producer.inputs if each is not None)
+    return False
 
 
 RULES: tuple[type[NodeRule], ...] = (SizeOfFloats,)

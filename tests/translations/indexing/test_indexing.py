@@ -246,3 +246,32 @@ def test_fill_diagonal_of_a_part():
 
     assert_matches(model, torch.randn(3, 4))
     assert_matches(model, torch.randn(3, 4), others=[(torch.randn(5, 4),)], dynamic_shapes=({0: "rows"},))
+
+
+@pytest.mark.slow
+def test_values_that_are_the_same_for_all_elements_of_a_mask():
+    """Nothing in the file has a size that the mask decides."""
+
+    def put(accumulate, *index):
+        return lambda x, y, m, n: torch.ops.aten.index_put(x, index_of(m, n, *index), y[index[-1]], accumulate)
+
+    def index_of(m, n, before, mask, _):
+        return [None] * before + [m if mask == "rows" else n]
+
+    values = {
+        "rows": [(0, (0, 0)), (0, (0, 0, slice(1))), (0, (slice(1), slice(1)))],
+        "plane": [(0, (0, 0)), (0, (0, slice(1)))],
+    }
+    table = {
+        f"{mask} {before} {number} {accumulate}": put(accumulate, before, mask, value)
+        for mask, listed in values.items()
+        for number, (before, value) in enumerate(listed)
+        for accumulate in (False, True)
+    }
+    inner = lambda x, y, m, n: torch.ops.aten.index_put(x, [None, n[0]], y[:, :1, :])  # noqa: E731
+    rows, plane = torch.rand(4) > 0.5, torch.rand(4, 3) > 0.5
+    given = torch.randn(4, 3, 5), torch.randn(4, 3, 5), rows, plane
+    others = [(*given[:2], truth, truth[:, None].expand(4, 3)) for truth in (rows < 0, rows > -1)]
+    assert_all_match({**table, "inner": inner}, *given, others=others)
+    program = assert_matches(inner, *given)
+    assert not {"NonZero", "ScatterND"} & {node.op_type for node in program.model.graph}

@@ -94,6 +94,23 @@ def test_positions(dtype):
     assert_all_match(table, *inputs, others=others)
 
 
+def test_rows_of_a_mask_are_counted():
+    """The features of images in the places of tokens: one number for each row, and not for each element."""
+    program = assert_matches(
+        lambda x, tokens, y: x.masked_scatter((tokens == 7).unsqueeze(-1).expand_as(x), y),
+        torch.randn(2, 3, 4),
+        torch.tensor([[7, 1, 7], [7, 2, 3]]),
+        torch.randn(3, 4),
+        others=[
+            (torch.randn(1, 4, 4), torch.tensor([[1, 7, 7, 1]]), torch.randn(6, 4)),
+            (torch.randn(2, 2, 4), torch.zeros(2, 2, dtype=torch.long), torch.randn(0, 4)),
+        ],
+        dynamic_shapes=({0: "batch", 1: "length"}, {0: "batch", 1: "length"}, {0: "images"}),
+    )
+    operators = {node.op_type for node in program.model.graph}
+    assert "CumSum" in operators and "NonZero" not in operators
+
+
 def test_integer_means_are_rounded_down():
     x, index, y = torch.tensor([-5, 0, 7]), torch.tensor([0, 0, 1]), torch.tensor([-2, 3, -4])
     table = {

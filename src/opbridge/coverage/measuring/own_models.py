@@ -58,7 +58,7 @@ _BODIES = {
 }
 
 
-_QUANTISED = """<ir_version: 8, opset_import: ["" : 17]>
+_QUANTISED = """<ir_version: 10, opset_import: ["" : {opset}]>
 g (float[4, 3] x, float[3, 2] w) => (float[4, 2] y) {{
   s = Constant <value = float {{0.05}}> ()
   z = Constant <value = {type} {{0}}> ()
@@ -81,8 +81,8 @@ g (float[4, 3] x, float[3, 2] w) => (float[4, 2] y) {
 def texts() -> Iterator[tuple[str, str]]:
     """Each model with its name, in ONNX's text form."""
     yield from ((f"model_{name}", text) for name, text in _BODIES.items())
-    for type_ in ("int8", "uint8"):
-        yield f"model_quantised_{type_}", _QUANTISED.format(type=type_)
+    for type_, opset in itertools.product(("int8", "uint8"), (17, 21)):
+        yield f"model_quantised_{type_}_{opset}", _QUANTISED.format(type=type_, opset=opset)
     yield "model_quantised_by_channels", _BY_CHANNELS
     for type_, opset, rank, extra in itertools.product(
         ("float16", "float", "bfloat16"), (23, 24), (4, 3), ("", "mask", "bool_mask", "causal")

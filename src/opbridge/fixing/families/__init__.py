@@ -13,6 +13,7 @@ flat           convolutions over one dimension
 folding        what depends on constants alone
 fusions        what an optimiser makes of a model
 gathering      Gather of one element, Pad by Gather
+groups         products of groups of rows
 kernels        forms that a kernel computes wrongly
 loops          Loops that run a known number of times, or have no condition
 masked         rows that are masked as a whole, and GatherElements of smaller indices
@@ -34,6 +35,7 @@ scattering     ScatterND
 signals        DFT and STFT
 small          IsNaN, OneHot, Size, Xor
 sizes          sizes computed from data that are dimensions of tensors
+suppressing    NonMaxSuppression
 types          inputs of one operator that differ in type
 vectors        MatMul of vectors
 widths         types that a target does not take
@@ -53,6 +55,7 @@ from opbridge.fixing.families import (
     folding,
     fusions,
     gathering,
+    groups,
     kernels,
     loops,
     masked,
@@ -74,6 +77,7 @@ from opbridge.fixing.families import (
     signals,
     sizes,
     small,
+    suppressing,
     types,
     vectors,
     widths,
@@ -93,6 +97,7 @@ __all__ = [
     "folding",
     "fusions",
     "gathering",
+    "groups",
     "kernels",
     "loops",
     "masked",
@@ -114,6 +119,7 @@ __all__ = [
     "signals",
     "sizes",
     "small",
+    "suppressing",
     "types",
     "vectors",
     "widths",

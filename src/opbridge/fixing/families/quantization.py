@@ -10,6 +10,8 @@ from opbridge.fixing.site import Refused, Site, repair
 
 _LARGEST = 1 << 26
 
+_ZEROS = ("nonzero-input", "unsupported-number")
+"""The rules that find a zero point that is not 0."""
 
 _MIDDLE = 128
 
@@ -21,8 +23,11 @@ _SCALES_OF_ANY_FLOATS = 19
 _MOVING = ("Flatten", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 """Operators whose results are elements of their first input, in another order."""
 
+_MOVING_COMPUTED = (*_MOVING, "MaxPool", "Split")
+"""Such operators, and others, of values that are computed."""
 
-@repair("nonzero-input", "unsupported-type", operators=["QuantizeLinear", "DequantizeLinear"])
+
+@repair(*_ZEROS, "unsupported-type", operators=["QuantizeLinear", "DequantizeLinear"])
 def as_signed(site: Site) -> str:
     """uint8 with the zero point 128 is int8 with 0: what is quantised, or stored, is 128 less."""
     node = site.node
@@ -66,7 +71,7 @@ def _zero_of(node: ir.Node) -> np.ndarray | None:
     return None if value is None else _stored(value)
 
 
-@repair("unsupported-type", "quantized-bias", "nonzero-input", operators=["DequantizeLinear"])
+@repair("unsupported-type", "quantized-bias", *_ZEROS, operators=["DequantizeLinear"])
 def dequantized_constant(site: Site) -> str:
     """A constant is stored as the numbers that it stands for, where that is a bias of int32 or it has zero points."""
     step = site.step()
@@ -139,6 +144,49 @@ def moved_after_dequantizing(site: Site) -> str:
     return f"dequantized {value.name} with the scale 1 before {node.op_type}"
 
 
+@repair("unsupported-form", "unsupported-type", operators=_MOVING_COMPUTED)
+@repair(*_ZEROS, "quantized-uint8", operators=["QuantizeLinear"])
+def moved_after_dequantizing_what_is_computed(site: Site) -> str:
+    """The last of the operators that select or move quantized elements does so after they are dequantized."""
+    node = site.node
+    while True:
+        readers = [each for value in node.outputs for each, _ in value.uses() if each.op_type in _MOVING_COMPUTED]
+        if not readers:
+            return "" if node.op_type == "QuantizeLinear" else _move_behind(site, node)
+        node = readers[0]
+
+
+def _move_behind(site: Site, node: ir.Node) -> str:
+    """Dequantizes what a node reads in the place of its result.
+
+    1. All that reads the result is DequantizeLinear with the scale of a tensor as a whole, the same everywhere.
+    2. MaxPool moves elements as well, since the scale is positive.
+    """
+    step = site.step(node)
+    value, results = step.data, node.outputs
+    readers = [(each, at) for at, result in enumerate(results) for each, _ in result.uses()]
+    if value.dtype not in _SMALL or any(each.is_graph_output() for each in results) or not readers:
+        return ""
+    if any(each.op_type != "DequantizeLinear" or each.inputs[0] is not results[at] for each, at in readers):
+        raise Refused("whose result is also used by nodes other than DequantizeLinear")
+    more = _more(readers[0][0])
+    scale = None if more[0] is None else _stored(more[0])
+    if scale is None or scale.size != 1 or scale.item() <= 0:
+        raise Refused("whose scale is computed, or one for each channel")
+    if any(not all(map(_same, _more(each), more)) for each, _ in readers):
+        raise Refused("whose result is dequantized with several scales")
+    attributes = {name: each.value for name, each in node.attributes.items()}
+    given = step.emit("DequantizeLinear", value, *more)
+    made = step.emit(node.op_type, given, *node.inputs[1:], outputs=len(results), **attributes)
+    moved = [made] if len(results) == 1 else list(made)
+    site.put_before(step)
+    for reader, at in readers:
+        _finish(site, reader, moved[at])
+    if node.graph is not None:
+        node.graph.remove(node, safe=True)
+    return f"dequantized before {node.op_type}"
+
+
 def _dequantized(site: Site, step: Step, value: ir.Value, wide: ir.DataType) -> ir.Value:
     """A constant of int8 in floating numbers. The scale is in their type from opset 19 on."""
     scaled = wide if site.opset >= _SCALES_OF_ANY_FLOATS else ir.DataType.FLOAT
@@ -157,7 +205,7 @@ def _stored(value: ir.Value) -> np.ndarray | None:
     return None if tensor is None or tensor.size > _LARGEST else tensor.numpy()
 
 
-@repair("nonzero-input", "unsupported-type", operators=["QuantizeLinear"])
+@repair(*_ZEROS, "unsupported-type", "quantized-uint8", operators=["QuantizeLinear"])
 def rounded_in_floats(site: Site) -> str:
     """A QuantizeLinear that DequantizeLinear alone reads, both with one scale: the two are a Round in floats."""
     step = site.step()
@@ -185,9 +233,6 @@ def rounded_in_floats(site: Site) -> str:
     if shift is not None:
         kept = step.emit("Sub", kept, shift)
     value = step.emit("Mul", kept, wide)
-    for reader in readers:
-        for user, index in list(reader.outputs[0].uses()):
-            user.replace_input_with(index, value)
     site.put_before(step)
     for reader in readers:
         _finish(site, reader, value)
@@ -197,7 +242,9 @@ def rounded_in_floats(site: Site) -> str:
 
 
 def _finish(site: Site, reader: ir.Node, value: ir.Value) -> None:
-    """Removes a DequantizeLinear; an output of the graph keeps its name."""
+    """Removes a DequantizeLinear whose result is computed otherwise; an output of the graph keeps its name."""
+    for user, index in list(reader.outputs[0].uses()):
+        user.replace_input_with(index, value)
     if reader.outputs[0].is_graph_output():
         step = site.step(reader)
         site.put(step, step.emit("Identity", value))

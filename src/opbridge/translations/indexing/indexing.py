@@ -179,8 +179,11 @@ def _is_known_positive(value: Any) -> bool:
 def index_put(self, indices, values, accumulate: bool = False, unsafe: bool = False):
     """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
     masks = [given for given in indices if given is not None]
-    if len(masks) == 1 and masks[0].dtype in (_BOOL, _UINT8) and masks[0].shape and _is_single(values):
-        return _masked_put(self, indices, masks[0], values, accumulate)
+    if len(masks) == 1 and masks[0].dtype in (_BOOL, _UINT8) and masks[0].shape:
+        first = next(axis for axis, given in enumerate(indices) if given is not None)
+        later = len(self.shape) - first - len(masks[0].shape)
+        if _is_single(values) or len(values.shape) <= later or values.shape[-1 - later] == 1:
+            return _masked_put(self, masks[0], later, values, accumulate)
     asked = _prepared(self, indices)
     if not asked.axes:
         written = op.Expand(values, op.Shape(self))
@@ -206,14 +209,25 @@ def _is_single(values: Any) -> bool:
     return all(dim == 1 for dim in values.shape)
 
 
-def _masked_put(x: Any, indices: Sequence[Any], mask: Any, value: Any, accumulate: bool) -> Any:
-    """One value everywhere that a mask says."""
-    first = next(axis for axis, given in enumerate(indices) if given is not None)
-    later = len(x.shape) - first - len(mask.shape)
+def _masked_put(x: Any, mask: Any, later: int, value: Any, accumulate: bool) -> Any:
+    """One value everywhere that a mask says, or one for each place in the axes before and after it.
+
+    Args:
+        x: The tensor.
+        mask: The mask.
+        later: How many axes of the tensor come after those of the mask.
+        value: The value, without an axis for the elements of the mask, or with one of size 1.
+        accumulate: Whether it is added.
+    """
+    rank = len(mask.shape)
     truth = op.Cast(mask, to=_BOOL)
     if later:
-        truth = op.Unsqueeze(truth, list(range(len(mask.shape), len(mask.shape) + later)))
-    value = op.Reshape(value, []) if value.shape else value
+        truth = op.Unsqueeze(truth, list(range(rank, rank + later)))
+    if value.shape and _is_single(value):
+        value = op.Reshape(value, [])
+    elif len(value.shape) > later and rank > 1:
+        at = len(value.shape) - later
+        value = op.Unsqueeze(value, list(range(at, at + rank - 1)))
     return op.Where(truth, x + value if accumulate else value, x)
 
 

@@ -11,7 +11,7 @@ from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
 from opbridge.translations.lib.dims import axis_of, dim_of, dims_of, shape_of
-from opbridge.translations.lib.dtypes import FLOATS, HALVES, cast_like, is_number
+from opbridge.translations.lib.dtypes import FLOATS, HALVES, cast_like, const, is_number
 from opbridge.translations.lib.scattering import as_vector, index_along, scatter_elements, scatter_nd
 from opbridge.translations.registry import builtin
 
@@ -256,12 +256,35 @@ def masked_select(self, mask):
 @builtin("aten::masked_scatter")
 def masked_scatter(self, mask, source):
     """masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor"""
+    rows = _masked_rows(self, mask, source)
+    if rows is not None:
+        # The running count of the rows is the number of the row of source; before the first one stands a row of zeros.
+        numbers = op.CumSum(op.Cast(op.Reshape(rows, [-1]), to=_INT64), const(0))
+        zeros = const(np.zeros([1, self.shape[-1]]), source.dtype)
+        chosen = op.Gather(op.Concat(zeros, source, axis=0), numbers, axis=0)
+        return op.Where(rows, op.Reshape(chosen, op.Shape(self)), self)
     mask = op.Expand(mask, op.Shape(self))
     self = op.Expand(self, op.Shape(mask))
     flat_mask = op.Reshape(mask, [-1])
     places = op.Reshape(op.NonZero(flat_mask), [-1])
     updates = op.Slice(op.Reshape(source, [-1]), [0], op.Shape(places), [0])
     return op.Reshape(op.ScatterElements(op.Reshape(self, [-1]), places, updates), op.Shape(mask))
+
+
+def _masked_rows(x: Any, mask: Any, source: Any) -> Any:
+    """Which rows of x a mask takes that was expanded along them, as (..., 1); None where it was not.
+
+    This is how the features of images take the places of tokens: source has these rows.
+    """
+    producer = mask.producer()
+    if producer is None or producer.op_type != "Expand" or len(source.shape) != 2:
+        return None
+    before, dims = producer.inputs[0], list(map(str, x.shape))
+    if before.shape is None or len(before.shape) != len(dims) or list(map(str, mask.shape)) != dims:
+        return None
+    if before.shape[-1] != 1 or not isinstance(x.shape[-1], int) or source.shape[-1] != x.shape[-1]:
+        return None
+    return op.Expand(before, shape_of([*dims_of(x)[:-1], 1]))
 
 
 # Positions of the elements that are not zero

@@ -7,7 +7,7 @@ from onnxscript import opset18 as op
 from onnxscript import script
 from onnxscript.values import Opset
 
-__all__ = ["products_of_parts", "products_of_rows"]
+__all__ = ["products_of_all_rows", "products_of_parts", "products_of_rows"]
 
 _DOMAIN = Opset("opbridge", 1)
 
@@ -38,6 +38,23 @@ def products_of_rows(left, right, ends):
         start = end
     rest = op.Concat(op.Shape(left, end=1) - start, columns, axis=0)
     return op.Concat(result, op.Expand(nothing, rest), axis=0)
+
+
+@script(_DOMAIN, default_opset=op)
+def products_of_all_rows(left, right, ends):
+    """What `products_of_rows` gives, in tensors whose sizes are the same in all iterations.
+
+    All rows are multiplied with the matrix of each group, which takes as many times as long as there are groups.
+    """
+    one = op.Constant(value_ints=[1])
+    rows = op.Range(0, op.Squeeze(op.Shape(left, end=1)), 1)
+    before = op.Cast(op.Unsqueeze(ends, [0]) <= op.Unsqueeze(rows, one), to=7)
+    numbers = op.Unsqueeze(op.ReduceSum(before, one, keepdims=0), one)
+    result = op.Expand(op.CastLike(0.0, left), op.Concat(op.Shape(left, end=1), op.Shape(right, start=2), axis=0))
+    for group in range(op.Squeeze(op.Shape(right, end=1))):
+        products = op.MatMul(left, op.CastLike(op.Gather(right, group, axis=0), left))
+        result = op.Where(numbers == group, products, result)
+    return result
 
 
 @script(_DOMAIN, default_opset=op)

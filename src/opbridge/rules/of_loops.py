@@ -1,0 +1,110 @@
+"""Rules on the sizes in the bodies of Loop and If, for the targets whose facts name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from opbridge.rules.looking import Looked, bodies
+from opbridge.rules.of_early_sizes import SIZES, is_of_values
+from opbridge.rules.rule import Hit, NodeRule
+from opbridge.rules.size_inputs import size_inputs
+
+__all__ = ["RULES"]
+
+_FARTHEST = 64
+
+
+class LoopSizes(NodeRule):
+    """A Loop that carries a tensor whose size changes, or collects rows without a limit of its iterations."""
+
+    identifier = "loop-sizes"
+    title = "A Loop whose tensors change their size, or whose number of rows has no limit"
+    why = "The target computes the sizes of all tensors of a Loop before it runs, from those at its start."
+    remedy = "Write into a tensor of a fixed size, or give the Loop a number of iterations."
+    operators = frozenset({"Loop"})
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        body = next(bodies(node), None)
+        if body is None:
+            return
+        carried = len(node.inputs) - 2
+        if node.inputs and node.inputs[0] is None and len(body.outputs) > carried + 1:
+            yield Hit("The Loop returns one row per iteration, and has no limit of its iterations.", node)
+        for before, after in zip(body.inputs[2:], body.outputs[1 : carried + 1], strict=False):
+            if _differ(looked, before, after) or _grows(after, before):
+                yield Hit(f"The Loop changes the size of '{before.name}', which it carries.", node)
+
+
+def _differ(looked: Looked, before: ir.Value, after: ir.Value) -> bool:
+    one, other = looked.shape(before), looked.shape(after)
+    if one is None or other is None:
+        return False
+    return len(one) != len(other) or any(
+        isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(one, other, strict=True)
+    )
+
+
+def _grows(value: ir.Value, before: ir.Value) -> bool:
+    """Whether a value is another one with more behind or before it, perhaps only on one branch."""
+    for _ in range(_FARTHEST):
+        node = value.producer()
+        if node is None or not node.inputs:
+            return False
+        if node.op_type == "If":
+            at = node.outputs.index(value)
+            return any(_grows(body.outputs[at], before) for body in bodies(node) if at < len(body.outputs))
+        if node.op_type == "Concat":
+            return len(node.inputs) > 1 and before in node.inputs
+        if node.op_type != "Identity" or node.inputs[0] is None:
+            return False
+        value = node.inputs[0]
+    return False
+
+
+class SizeInLoop(NodeRule):
+    """A size in the body of a Loop that is not the same in all iterations."""
+
+    identifier = "size-in-loop"
+    title = "A size in the body of a Loop that is computed from the number of the iteration, or from what it carries"
+    why = "The target computes the sizes of all tensors of a Loop before it runs."
+    remedy = "Gather single elements, or compute on the whole tensor and choose with Where."
+    operators = frozenset({"Loop"})
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        body = next(bodies(node), None)
+        if body is not None and body.inputs:
+            varying = {body.inputs[0], *body.inputs[2:]}
+            yield from _varying_sizes(body, varying, looked)
+
+
+def _varying_sizes(body: ir.Graph, varying: set[ir.Value], looked: Looked) -> Iterator[Hit]:
+    """The nodes of a body with sizes that are computed from values that vary, to which further ones are added."""
+    for node in body:
+        for inner in bodies(node):
+            yield from _varying_sizes(inner, varying, looked)
+        if node.op_type in SIZES and not varying.isdisjoint(size_inputs(node, SIZES)):
+            yield Hit(f"The size of {node.op_type} varies with the iterations of the Loop.", node)
+        results = (value for inner in bodies(node) for value in inner.outputs)
+        if node.op_type not in ("Shape", "Size") and not varying.isdisjoint((*node.inputs, *results)):
+            varying.update(node.outputs)
+
+
+class SizeInBranch(NodeRule):
+    """A size in a branch of an If that is computed from the values of tensors."""
+
+    identifier = "size-in-branch"
+    title = "A size in a branch of an If that is computed from the values of tensors"
+    why = "The target has tensors of sizes that data decide outside of branches only."
+    remedy = "Compute it before the If, or use torch.where in the place of a selection by a mask."
+    operators = frozenset({"If"})
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        for body in bodies(node):
+            for inner in body:
+                if inner.op_type in SIZES and any(is_of_values(each, looked) for each in size_inputs(inner, SIZES)):
+                    yield Hit(f"The size of {inner.op_type} is computed from the values of tensors.", inner)
+
+
+RULES: tuple[type[NodeRule], ...] = (LoopSizes, SizeInLoop, SizeInBranch)
