@@ -376,8 +376,19 @@ def _keep_free(env: Any, symbols: set[Any]) -> None:
     replace, narrow, implied = env._set_replacement, env._update_var_to_range, env.get_implications
 
     def set_replacement(symbol: Any, target: Any, message: str) -> None:
-        if symbol not in symbols or target.free_symbols:
+        if symbol in symbols and not target.free_symbols:
+            return
+        try:
             replace(symbol, target, message)
+        except AssertionError:
+            if symbols.isdisjoint(target.free_symbols):
+                raise
+            # A number of data is one of these symbols less one: torch asserts that the symbol is at least 1 then.
+            env._update_var_to_range = narrow
+            try:
+                replace(symbol, target, message)
+            finally:
+                env._update_var_to_range = update_range
 
     def update_range(symbol: Any, *args: Any, **kwargs: Any) -> None:
         if symbol not in symbols:
