@@ -248,7 +248,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 @pytest.fixture
-def one_side(monkeypatch):
+def one_branch(monkeypatch):
     """A capture is for the sizes of the example's side alone, as where that of another side fails."""
     from opbridge.capture import all_sizes
 

@@ -112,7 +112,7 @@ def test_a_dimension_of_one_in_the_example_stays_dynamic(dim):
     ],
     ids=["branch", "one", "table", "even"],
 )
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_sizes_that_are_not_covered_are_told(model, condition, low, high):
     taken = capture(model, X, dynamic_shapes={"x": {0: "n"}})
     (note,) = taken.notes

@@ -82,7 +82,7 @@ def test_caches_of_the_python_module_keep_nothing_of_a_capture(shapes):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_a_size_that_is_special_to_the_model_is_refused():
     def model(x):
         return x if x.shape[0] == 1 else x * 2
@@ -119,7 +119,7 @@ def test_a_branch_for_the_sizes_of_the_example_does_not_fix_them():
     assert verify_program(program, VerificationConfig(inputs=others)).ok
 
 
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_a_branch_that_leaves_the_example_out_is_not_taken():
     def model(x):
         return x * 2 if x.shape[0] <= 4 else x * 3
@@ -157,7 +157,7 @@ def test_a_larger_example_is_a_multiple_within_the_ranges():
     }
 
 
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_a_capture_of_a_larger_example_is_the_model_on_the_example_too():
     def model(x):
         return x + 1 if x.shape[0] * x.shape[1] == 12 else x * 2

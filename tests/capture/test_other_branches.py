@@ -145,7 +145,7 @@ def test_a_capture_of_the_other_side_covers_both(model, axis, sizes):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_a_side_that_does_something_else_is_not_taken():
     def model(x):
         if x.shape[-1] % 4 != 0:
@@ -169,7 +169,7 @@ def test_padding_to_a_multiple(length):
         torch.testing.assert_close(torch.from_numpy(got), InFours()(x))
 
 
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_a_side_for_which_nothing_is_proved_is_not_taken():
     def model(x):
         return x * 0 if x.shape[-1] < 4 else (x - x) * x.shape[-1]

@@ -61,7 +61,7 @@ def test_a_second_capture_leaves_no_trace():
         lambda x: x.sum(0) if x.shape[0] != 1 else x[0],
     ],
 )
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_a_question_that_matters_is_told(model):
     taken = capture(model, X, dynamic_shapes=BATCH)
     (note,) = taken.notes
@@ -80,7 +80,7 @@ def test_a_question_whose_answer_raises_is_told():
     assert "batch >= 2" in capture(model, X, dynamic_shapes=BATCH).notes[0]
 
 
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_of_several_dimensions_those_are_told_that_matter():
     def model(x, y):
         x = x * 2 if x.shape[0] > 1 else x * 2  # noqa: RUF034
@@ -92,7 +92,7 @@ def test_of_several_dimensions_those_are_told_that_matter():
 
 
 @pytest.mark.parametrize("same", [True, False])
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_questions_that_matter_only_together(same):
     def model(x, y):
         one, other = x.shape[0] == 1, y.shape[0] == 1
@@ -104,7 +104,7 @@ def test_questions_that_matter_only_together(same):
     assert (taken.notes == ()) is same
 
 
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_a_question_about_another_size_behind_the_first():
     def model(x, y):
         if x.shape[0] == 1 and y.shape[0] > 5:
@@ -163,7 +163,7 @@ def test_an_empty_example_of_a_model_that_asks_for_it():
     [lambda x: x * 3 if x.shape[0] == 1 else x * 4, lambda x: x.squeeze(0) * 2, lambda x: x.squeeze() * 2],
     ids=["branch", "squeeze", "squeeze all"],
 )
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_an_example_of_one_row_of_a_model_that_asks_for_it(model):
     with pytest.raises(CaptureError, match=r"it requires batch == 1 \(\S*test_zero_one_specialization\.py:\d+\)"):
         capture(model, X[:1], dynamic_shapes=BATCH)
@@ -177,7 +177,7 @@ def test_broadcasting_against_a_dimension_of_one():
 
 
 @pytest.mark.parametrize("rows", [1, 4])
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_the_file_takes_one_row(rows):
     model = lambda x: (x.unsqueeze(1) @ x.unsqueeze(2)).flatten() if x.shape[0] != 1 else x.square().sum(1)  # noqa: E731
     program = opbridge.export(

@@ -75,7 +75,7 @@ def test_an_exported_program_keeps_its_dimensions():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_torch_export_fixes_a_named_dimension():
     def model(x):
         return x if x.shape[0] == 1 else x * 2  # torch.export leaves the dimension symbolic, for one size
@@ -95,7 +95,7 @@ def test_torch_export_fixes_a_named_dimension():
     ],
     ids=["range", "multiple"],
 )
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_a_range_without_a_name(model, needs, way):
     shapes = {"x": {0: Dim.DYNAMIC(min=1, max=64)}}
     with pytest.raises(opbridge.CaptureError, match=needs):

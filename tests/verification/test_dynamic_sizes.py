@@ -124,7 +124,7 @@ def test_dimensions_of_one_name_change_together() -> None:
     assert sizes.shapes({symbol: 6}) == {0: (6, 3), 1: (6,)}
 
 
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_a_size_of_one_that_only_the_capture_excludes_is_tried() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return x * 2 if x.shape[0] > 1 else x + x

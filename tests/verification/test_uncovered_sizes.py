@@ -49,7 +49,7 @@ class OfSizes(nn.Module):
     ],
     ids=["largest", "smallest", "odd", "list", "set", "dict", "dict of a module"],
 )
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_a_branch_that_the_example_decided_is_refused(model, condition, size):
     wanted = rf"only for {condition}, but the model also accepts {size}"
     with pytest.raises(VerificationError, match=wanted) as raised:
@@ -60,7 +60,7 @@ def test_a_branch_that_the_example_decided_is_refused(model, condition, size):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_the_error_names_the_dim_that_would_do():
     def model(x):
         return x * 2 if x.shape[0] % 2 == 0 else x * 3
@@ -72,7 +72,7 @@ def test_the_error_names_the_dim_that_would_do():
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_the_error_names_the_dims_of_one_line_together():
     def model(x):
         return x * 2 if all(size % 2 == 0 for size in x.shape) else x * 3
@@ -96,7 +96,7 @@ def test_a_branch_that_makes_no_difference_is_a_note():
     assert "n=9" in [run.label for run in program.verification.runs]
 
 
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_a_size_far_beyond_a_limit_that_makes_no_difference_is_tried_too():
     def model(x):
         x = x * 2 if x.shape[0] <= 7 else x + x
@@ -106,7 +106,7 @@ def test_a_size_far_beyond_a_limit_that_makes_no_difference_is_tried_too():
         opbridge.export(model, (X,), dynamic_shapes={"x": {0: "n"}})
 
 
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_sizes_are_tried_that_the_other_conditions_allow():
     def model(x):
         patches = x.reshape(x.shape[0] // 4, 4, x.shape[1] // 4, 4)  # no other sizes than multiples

@@ -202,7 +202,7 @@ def test_sizes_for_which_pytorch_has_no_digits_are_left_out_and_others_tried(tmp
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_conditions_of_the_capture_choose_the_sizes(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.shape[0] % 2 == 0 else x
@@ -213,7 +213,7 @@ def test_conditions_of_the_capture_choose_the_sizes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_that_is_the_model_for_sizes_of_one_side_alone_is_wrong(tmp_path: Path) -> None:
+def test_a_file_that_is_valid_for_sizes_of_one_branch_alone_is_wrong(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.shape[0] % 2 == 0 else x
 
@@ -224,7 +224,7 @@ def test_a_file_that_is_the_model_for_sizes_of_one_side_alone_is_wrong(tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_sizes_that_the_capture_excludes_are_left_out_unless_they_agree(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.shape[0] * x.shape[1] == 12 else x * one
@@ -258,7 +258,7 @@ def test_both_sides_of_a_question_about_sizes_are_covered_where_they_give_the_sa
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_side")
+@pytest.mark.usefixtures("one_branch")
 def test_a_size_that_the_capture_excludes_does_not_hide_a_mismatch_at_another(tmp_path: Path) -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         return x + x.shape[0] / 4 if x.shape[0] * x.shape[1] % 12 == 0 else x * 2

@@ -16,7 +16,7 @@ May import: symbolics, and what it stands on; no later stage.
 | captured | that graph with what is known of it, or why there is none |
 | retries | an execution, repeated where what it raises says what it should have assumed |
 | all_paths | the captures of all paths that data may make a model take, as one |
-| all_sizes | captures for sizes on all sides of what a model asks about them, as one |
+| all_sizes | captures for all branches of what a model asks about sizes, as one |
 | comparing_captures | whether a capture gives what the model gives |
 | eager_runs | runs of the model itself: what it returns, or why it fails by itself |
 | tracer/ | the direct capture: a run on tensors without values, whose operators are recorded |

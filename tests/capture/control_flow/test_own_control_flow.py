@@ -75,6 +75,6 @@ def test_operators_of_control_flow_beside_decisions(model):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [while_loop_inside, scan_inside], ids=lambda each: each.__name__)
-def test_loops_and_scans_on_one_side_are_refused(model):
+def test_loops_and_scans_in_one_branch_are_refused(model):
     with pytest.raises(CaptureError, match=r"scan in a branch of a data-dependent Python `if` is not supported"):
         opbridge.export(model, (X,))

@@ -67,7 +67,7 @@ def flag_for_later(x):
 
 
 @deciding(2)
-def value_that_only_one_side_uses_later(x):
+def value_that_only_one_branch_uses_later(x):
     y = x.sin() if x.sum() > 0 else x.cos()
     z = x * 2
     if x.max() > 1:
@@ -258,7 +258,7 @@ def numbers_that_no_variable_holds(x):
 
 
 @deciding(2, (torch.ones(ROWS, 4), -torch.ones(ROWS, 4), torch.tensor([[1.0, -1, -2, -3]] * ROWS)))
-def sizes_known_on_one_side(x):
+def sizes_known_in_one_branch(x):
     y = x[x > 0]
     if y.numel() == 0:
         return x.sum().reshape(1)
@@ -268,7 +268,7 @@ def sizes_known_on_one_side(x):
 
 
 @deciding(1, (torch.ones(4, 4), -torch.ones(4, 4), torch.tensor([[0.1, -1, -2, -3]] * 4)))
-def a_size_that_one_side_divides(x):
+def a_size_that_one_branch_divides(x):
     y = x[x > 0]
     if x.sum() > 3:
         y = y.reshape(-1, 2).sum(1)
