@@ -15,8 +15,6 @@ from opbridge.runtimes import tensorrt_rtx
 from opbridge.targets import find_target
 
 IDENTIFIERS = [each.identifier for each in PROBLEMS]
-STILL_REFUSED = ("T16",)
-"""NonMaxSuppression has no kernel in TensorRT-RTX."""
 
 REPAIRABLE = [pytest.param(each, id=each.identifier) for each in PROBLEMS if each.repairable]
 
@@ -60,9 +58,8 @@ def test_tensorrt_rtx_refuses_what_lint_says_before_the_repair_only(problem):
     # ONNX itself has no updates of another type than the data's.
     assert bool(errors - ({"mixed-types"} if not problem.refused_by_rtx else set())) == bool(problem.refused_by_rtx)
     fixed = opbridge.fix(content, "tensorrt-rtx")
-    if problem.identifier not in STILL_REFUSED:
-        assert attempt(serialize.to_bytes(fixed.model)).stage == "built"
-    assert bool([each for each in fixed.left if each.severity == "error"]) == (problem.identifier in STILL_REFUSED)
+    assert attempt(serialize.to_bytes(fixed.model)).stage == "built"
+    assert not [each for each in fixed.left if each.severity == "error"]
 
 
 @pytest.mark.slow
