@@ -42,7 +42,7 @@ May import: symbolics, and what it stands on; no later stage.
 | side_effects, model_state | attributes, tensors and random numbers that a run of the model changes |
 | python_caches | dicts and cached functions of the model's Python modules, which it changes too |
 | training_mode | models in training mode |
-| functionalize | in-place operators and views become values |
+| functionalize, refused_writes | in-place operators and views become values; what of them is refused |
 | advice, advice_rules | why a capture failed, and what to write instead |
 | listing | a listing of the capture, for people |
 """

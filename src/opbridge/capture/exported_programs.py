@@ -16,7 +16,8 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_shape_env, torch_tracing
 from opbridge.base.torch_private.torch_functionalized import FunctionalizedCall, functionalized_call
-from opbridge.errors import CaptureError, UsageError
+from opbridge.capture.refused_writes import write_to_view
+from opbridge.errors import UsageError
 from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition, Weight
 
 __all__ = ["from_exported_program", "inputs_of_program", "narrow_ranges", "without_writes"]
@@ -189,14 +190,10 @@ class _Copy:
         """The results of a functionalised call, as nodes: the operator writes to copies of what it is given.
 
         Raises:
-            CaptureError: It writes to a view, or one tensor is given for two arguments that it writes to.
+            CaptureError: It writes to a view.
         """
         if call.writes_to_views:
-            raise CaptureError(
-                f"The operator {call.operator.name()} writes in place to a view of a tensor, which is not supported in "
-                "ONNX. Give it a tensor of its own, and copy that to the view: part = x[0].clone(); write(part); "
-                "x[0] = part."
-            )
+            raise write_to_view(call.operator.name(), node)
         values = node.meta["val"]
 
         def added(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> Node:

@@ -20,6 +20,7 @@ from opbridge.base.torch_private import torch_operators
 from opbridge.capture import fake_implementations
 from opbridge.capture.memory_views import read_in_memory_order
 from opbridge.capture.opaque_operators import shapes_as_in
+from opbridge.capture.refused_writes import write_to_view
 from opbridge.capture.tracer.writes import PARTS_BY_DATA, memory_of, written_by
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph, Weight
@@ -132,12 +133,7 @@ def _refuse_writes_to_views(graph: CapturedGraph) -> None:
             while _is_view_of_first(whole):
                 whole = whole.all_input_nodes[0]
             if whole is not target and any(order[user] > order[node] for user in whole.users):
-                name = torch_operators.operator_name(node.target)
-                raise CaptureError(
-                    f"The operator {name} writes, at {next(iter(sources_of(node)), node.name)}, in place to a view of "
-                    "a tensor that is read after it, which is not supported in ONNX. Give it a tensor of its own, and "
-                    "copy that to the view: part = x[0].clone(); write(part); x[0] = part."
-                )
+                raise write_to_view(torch_operators.operator_name(node.target) or "", node)
 
 
 def _is_view_of_first(node: Node) -> bool:

@@ -16,7 +16,18 @@ from opbridge.onnx.shapes import Sizes, infer, sizes
 from opbridge.rules.node_types import give_types
 from opbridge.runtimes.onnxruntime import kernel_table
 
-__all__ = ["LARGEST", "Looked", "bodies", "computed_from", "name_of", "readable", "stored", "type_name"]
+__all__ = [
+    "LARGEST",
+    "Looked",
+    "bodies",
+    "carried",
+    "computed_from",
+    "differ",
+    "name_of",
+    "readable",
+    "stored",
+    "type_name",
+]
 
 LARGEST = 1 << 16
 """Constants of more elements than this are not looked into."""
@@ -253,6 +264,16 @@ def _of_constant(node: ir.Node) -> Any:
                 return ir.tensor(np.asarray(attribute.value))
             return attribute.value if attribute.type == ir.AttributeType.TENSOR else None
     return None
+
+
+def differ(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether two shapes of the same rank have a dimension of which both sizes are known and unlike."""
+    return any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(one, other, strict=True))
+
+
+def carried(node: ir.Node, body: ir.Graph) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """What a Loop carries: each input of its body, with the output that is the input of the next iteration."""
+    return zip(body.inputs[2:], body.outputs[1 : len(node.inputs) - 1], strict=False)
 
 
 def bodies(node: ir.Node) -> Iterator[ir.Graph]:

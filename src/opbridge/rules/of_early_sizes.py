@@ -54,23 +54,22 @@ class SizeOfFloats(NodeRule):
 
 def source(value: ir.Value, looked: Looked) -> str | None:
     """The name of the input of the model, neither int32 nor int64, that a size is computed from before the run."""
-    waiting = [value]
-    seen: set[ir.Value] = set()
-    while waiting and len(seen) < _FARTHEST:
-        current = waiting.pop()
-        if current in seen or looked.is_known(current):
-            continue
-        seen.add(current)
-        if current.is_graph_input() and current.dtype is not None and current.dtype not in _WHOLE:
-            return current.name
-        producer = current.producer()
-        if producer is not None and producer.domain in ("", "ai.onnx") and producer.op_type in _EARLY:
-            waiting.extend(each for each in producer.inputs if each is not None)
+    for each in _computed_early_from(value, looked):
+        if each.is_graph_input() and each.dtype is not None and each.dtype not in _WHOLE:
+            return each.name
     return None
 
 
 def is_of_values(value: ir.Value, looked: Looked) -> bool:
     """Whether a size is computed from the values of tensors, and not from constants and shapes alone."""
+    return any(
+        (producer := each.producer()) is None or not (_is_early(producer) or producer.op_type in ("Shape", "Size"))
+        for each in _computed_early_from(value, looked)
+    )
+
+
+def _computed_early_from(value: ir.Value, looked: Looked) -> Iterator[ir.Value]:
+    """A value, and those that operators which run before the others compute it from, without constants."""
     waiting = [value]
     seen: set[ir.Value] = set()
     while waiting and len(seen) < _FARTHEST:
@@ -78,12 +77,14 @@ def is_of_values(value: ir.Value, looked: Looked) -> bool:
         if current in seen or looked.is_known(current):
             continue
         seen.add(current)
+        yield current
         producer = current.producer()
-        if producer is None or producer.op_type not in (*_EARLY, "Shape", "Size"):
-            return True
-        if producer.op_type not in ("Shape", "Size"):
+        if producer is not None and _is_early(producer):
             waiting.extend(each for each in producer.inputs if each is not None)
-    return False
+
+
+def _is_early(node: ir.Node) -> bool:
+    return node.domain in ("", "ai.onnx") and node.op_type in _EARLY
 
 
 RULES: tuple[type[NodeRule], ...] = (SizeOfFloats,)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from opbridge.rules.looking import Looked, bodies
+from opbridge.rules.looking import Looked, bodies, carried, differ
 from opbridge.rules.of_early_sizes import SIZES, is_of_values
 from opbridge.rules.rule import Hit, NodeRule
 from opbridge.rules.size_inputs import size_inputs
@@ -29,21 +29,18 @@ class LoopSizes(NodeRule):
         body = next(bodies(node), None)
         if body is None:
             return
-        carried = len(node.inputs) - 2
-        if node.inputs and node.inputs[0] is None and len(body.outputs) > carried + 1:
+        if node.inputs and node.inputs[0] is None and len(body.outputs) > len(node.inputs) - 1:
             yield Hit("The Loop returns one row per iteration, and has no limit of its iterations.", node)
-        for before, after in zip(body.inputs[2:], body.outputs[1 : carried + 1], strict=False):
-            if _differ(looked, before, after) or _grows(after, before):
+        for before, after in carried(node, body):
+            if _changes(looked, before, after) or _grows(after, before):
                 yield Hit(f"The Loop changes the size of '{before.name}', which it carries.", node)
 
 
-def _differ(looked: Looked, before: ir.Value, after: ir.Value) -> bool:
+def _changes(looked: Looked, before: ir.Value, after: ir.Value) -> bool:
     one, other = looked.shape(before), looked.shape(after)
     if one is None or other is None:
         return False
-    return len(one) != len(other) or any(
-        isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(one, other, strict=True)
-    )
+    return len(one) != len(other) or differ(one, other)
 
 
 def _grows(value: ir.Value, before: ir.Value) -> bool:

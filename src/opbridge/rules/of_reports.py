@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from opbridge.rules.looking import Looked, bodies, computed_from, name_of
+from opbridge.rules.looking import Looked, bodies, carried, computed_from, differ, name_of
 from opbridge.rules.rule import FactRule, Hit, NodeRule
 from opbridge.targets import facts
 
@@ -61,7 +61,7 @@ class BranchShapes(NodeRule):
             left, right = looked.shape(one), looked.shape(other)
             if left is None or right is None or len(left) != len(right):
                 continue
-            if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(left, right, strict=True)):
+            if differ(left, right):
                 yield Hit(
                     f"The branches of the If return '{one.name}' of shape {left} and '{other.name}' of shape {right}.",
                     node,
@@ -81,19 +81,16 @@ class LoopShapes(NodeRule):
         body = next(bodies(node), None)
         if body is None:
             return
-        carried = len(node.inputs) - 2
         turns = node.inputs[0]
-        if len(body.outputs) > carried + 1 and (turns is None or not looked.is_known(turns)):
+        if len(body.outputs) > len(node.inputs) - 1 and (turns is None or not looked.is_known(turns)):
             yield Hit(
                 "The Loop returns one row per iteration, but the number of iterations is computed at run time.", node
             )
-        for before, after in zip(body.inputs[2:], body.outputs[1 : carried + 1], strict=False):
+        for before, after in carried(node, body):
             one, other = looked.shape(before), looked.shape(after)
             if one is None or other is None:
                 continue
-            if len(one) != len(other) or any(
-                isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(one, other, strict=True)
-            ):
+            if len(one) != len(other) or differ(one, other):
                 yield Hit(
                     f"The loop-carried value changes its shape: '{before.name}' is {one}, '{after.name}' is {other}.",
                     node,

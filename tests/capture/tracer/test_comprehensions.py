@@ -86,7 +86,7 @@ def conditional(n):
 
 
 def keywords(n):
-    return dict(values=[i for i in range(n)], names=tuple(str(i) for i in range(n)))  # noqa: C416, C408
+    return dict(values=[i for i in range(n)], names=tuple(str(i) for i in range(n)))  # noqa: C416, C408  # a comprehension in an argument is tested
 
 
 def walrus(n):
@@ -130,7 +130,7 @@ def in_a_class(n):
 
 
 def defaults(n, *, k=[i for i in range(3)]):  # noqa: B006, C416  # a comprehension is tested
-    def inner(m=[i for i in range(n)]):  # noqa: B006, C416
+    def inner(m=[i for i in range(n)]):  # noqa: B006, C416  # a comprehension is tested
         return [i + 1 for i in m]
 
     return inner(), k
