@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from opbridge.errors import BuildError, UsageError
@@ -31,6 +32,13 @@ ADAPTER = tuple(Path(__file__).parent / "adapter" / name for name in ("adapter.c
 _CUDA_ADAPTER = Path(__file__).parent / "adapter" / "adapter_cuda.cpp"
 
 _SEPARATE = "-DOPBRIDGE_SEPARATE_ADAPTER"
+
+# Flags that change nothing in what every library holds: optimisation, folders of headers, and macros that are neither
+# the compiler's (`_GLIBCXX_DEBUG`) nor opbridge's own.
+_OF_THE_KERNELS_ALONE = re.compile(r"-(O.*|I.+|D(?!_|OPBRIDGE_).+)")
+
+# A flag whose argument is the next one (`-Xclang -O1`), or that argument (`-I folder`).
+_WITH_AN_ARGUMENT = re.compile(r"-X|[^-]")
 
 # Names in a rule of make's.
 _NAME_IN_RULE = re.compile(r"(?:\\[ \t#]|[^\s])+")
@@ -214,8 +222,14 @@ def _part(cache: Cache, compiler: Compiler, settings: Settings, source: Path) ->
 
 
 def _part_flags(compiler: Compiler, settings: Settings) -> list[str]:
-    given = compiler.flags(settings)
-    if settings.debug or settings.sanitize or compiler.is_msvc:
+    """The flags for what every library holds: the same for as many settings as possible, as each compiles it once."""
+    if compiler.is_msvc:
+        return compiler.flags(settings)
+    flags = settings.flags
+    if not any(_WITH_AN_ARGUMENT.match(each) for each in flags):
+        flags = tuple(each for each in flags if not _OF_THE_KERNELS_ALONE.fullmatch(each))
+    given = compiler.flags(replace(settings, flags=flags))
+    if settings.debug or settings.sanitize:
         return given
     # Little of it runs in a call, and it is what a first build waits for.
     return ["-Og" if flag == "-O3" else flag for flag in given]
