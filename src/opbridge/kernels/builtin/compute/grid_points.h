@@ -73,14 +73,15 @@ namespace grid_sample_detail {
 constexpr int64_t tile = 128;  // points whose places and weights are worked out together
 
 // The places and weights along one axis of some points.
-template <class A, int64_t Points = tile>
+template <class A>
 struct AxisTaps {
-    int32_t index[4][Points];
-    A weight[4][Points];
+    int32_t index[4][tile];
+    A weight[4][tile];
 };
 
-template <int Dims, Interpolation Mode, Padding How, class A, class Taps>
-OPBRIDGE_INLINE void sample_axis(const AxisOf<A> axis, const A* OPBRIDGE_RESTRICT coordinates, int64_t count, Taps& OPBRIDGE_RESTRICT to) {
+template <int Dims, Interpolation Mode, Padding How, class A>
+OPBRIDGE_INLINE void sample_axis(const AxisOf<A> axis, const A* OPBRIDGE_RESTRICT coordinates, int64_t count,
+                                 AxisTaps<A>& OPBRIDGE_RESTRICT to) {
     for (int64_t p = 0; p < count; ++p) {
         const A at = (coordinates[p] + 1) * axis.scale - axis.offset;
         if constexpr (Mode == Interpolation::nearest) {

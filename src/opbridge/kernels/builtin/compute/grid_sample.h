@@ -19,11 +19,29 @@ namespace opbridge::compute {
 
 namespace grid_sample_detail {
 
+// What has code of its own wherever a point is worked out. What is done once for many points asks for it when it runs, so that it is
+// compiled once for all.
+template <int Dims, Interpolation Mode>
+struct Kind {
+    static constexpr int dims = Dims, each = axis_taps<Mode>;  // each: taps along one axis
+    static constexpr Interpolation mode = Mode;
+};
+
+template <class Body>
+void of_kind(const GridSampleArguments& args, Body&& body) {
+    const bool nearest = args.mode == Interpolation::nearest;
+    if (args.dims == 3 && nearest) body(Kind<3, Interpolation::nearest>{});
+    else if (args.dims == 3) body(Kind<3, Interpolation::linear>{});
+    else if (nearest) body(Kind<2, Interpolation::nearest>{});
+    else if (args.mode == Interpolation::cubic) body(Kind<2, Interpolation::cubic>{});
+    else body(Kind<2, Interpolation::linear>{});
+}
+
 // A tile of one channel, from the input as it lies. Each: taps along one axis.
-template <int Dims, int Each, class T, int64_t Points = tile>
+template <int Dims, int Each, class T>
 struct SumPlane {
     using A = accumulate_t<T>;
-    const AxisTaps<A, Points>* axes;
+    const AxisTaps<A>* axes;
     int64_t count;
     const T* from;
     T* to;
@@ -90,65 +108,6 @@ struct SumPlane {
     }
 };
 
-// The points of one channel that stands alone: a vector of them at a time, as nobody else reads their places and weights.
-template <int Dims, Interpolation Mode, class A>
-struct SamplePlane {
-    const GridSampleArguments& args;
-    int64_t count;
-    const A* grid;  // (count, Dims), width first
-    const A* from;
-    A* to;
-
-    template <int Bytes>
-    OPBRIDGE_INLINE void run() const {
-        switch (args.padding) {
-            case Padding::zeros: return padded<Bytes, Padding::zeros>();
-            case Padding::border: return padded<Bytes, Padding::border>();
-            default: return padded<Bytes, Padding::reflection>();
-        }
-    }
-
-    template <int Bytes, Padding How>
-    OPBRIDGE_INLINE void padded() const {
-        constexpr int64_t lanes = Bytes / static_cast<int>(sizeof(A));
-        const AxisOf<A> x(args.in[2], 1, args.align_corners), y(args.in[1], args.in[2], args.align_corners);
-        const AxisOf<A> z(args.in[0], args.in[1] * args.in[2], args.align_corners);
-        // One call for all points, so that it is compiled once: the last vector has some of them again, and a lone one is filled up.
-        A coordinates[lanes * Dims] = {}, results[lanes];
-        const bool lone = count < lanes;
-        if (lone) std::copy(grid, grid + count * Dims, coordinates);
-        const A* first = lone ? coordinates : grid;
-        A* result = lone ? results : to;
-        const int64_t last = lone ? 0 : count - lanes;
-        for (int64_t p = 0; p < last + lanes; p += lanes) {
-            const int64_t at = std::min(p, last);
-            points<lanes, How>(x, y, z, first + at * Dims, result + at);
-        }
-        if (lone) std::copy(results, results + count, to);
-    }
-
-    template <int64_t Points, Padding How>
-    OPBRIDGE_INLINE void points(const AxisOf<A> x, const AxisOf<A> y, const AxisOf<A> z, const A* first, A* result) const {
-        AxisTaps<A, Points> axes[Dims];
-        along<Points, How>(x, 0, first, axes[0]);
-        along<Points, How>(y, 1, first, axes[1]);
-        if constexpr (Dims == 3) along<Points, How>(z, 2, first, axes[2]);
-        constexpr int bytes = static_cast<int>(Points * sizeof(A));
-        SumPlane<Dims, axis_taps<Mode>, A, Points>{axes, Points, from, result}.template points<bytes>(0);
-    }
-
-    template <int64_t Points, Padding How>
-    OPBRIDGE_INLINE void along(const AxisOf<A> axis, int d, const A* first, AxisTaps<A, Points>& taps) const {
-        A coordinates[Points];
-        if constexpr (Dims == 2) {
-            load_alternate<Points>(coordinates, first, d);
-        } else {
-            for (int64_t i = 0; i < Points; ++i) coordinates[i] = first[i * Dims + d];
-        }
-        sample_axis<Dims, Mode, How>(axis, coordinates, Points, taps);
-    }
-};
-
 // The pixels of a tile's points, or -1 where there is none, and their weights: [t * tile + p] for tap t of point p.
 template <class A>
 struct Taps {
@@ -156,30 +115,35 @@ struct Taps {
     A weight[16 * tile];
 };
 
-template <int Dims, int Each, class A>
+template <int Dims, class A>
 struct Combine {
+    int each;
     const AxisTaps<A>* axes;
     int64_t count;
     Taps<A>& to;
 
     template <int Bytes>
     OPBRIDGE_INLINE void run() const {
-        for (int l = 0; l < (Dims == 3 ? Each : 1); ++l) {
-            for (int j = 0; j < Each; ++j) {
-                for (int i = 0; i < Each; ++i) {
-                    const int64_t tap = (l * Each + j) * Each + i;
+        for (int l = 0; l < (Dims == 3 ? each : 1); ++l) {
+            for (int j = 0; j < each; ++j) {
+                for (int i = 0; i < each; ++i) {
+                    const int64_t tap = (l * each + j) * each + i;
                     combine(i, j, l, to.index + tap * tile, to.weight + tap * tile);
                 }
             }
         }
     }
 
+    // The weight of the one tap of "nearest" is not set and not read.
     OPBRIDGE_INLINE void combine(int i, int j, int l, int32_t* OPBRIDGE_RESTRICT index, A* OPBRIDGE_RESTRICT weight) const {
         const AxisTaps<A>&x = axes[0], &y = axes[1], &z = axes[Dims - 1];
         for (int64_t p = 0; p < count; ++p) {
             const int32_t place = x.index[i][p] + y.index[j][p] + (Dims == 3 ? z.index[l][p] : 0);
             index[p] = place < 0 ? -1 : place;
-            if constexpr (Each > 1) weight[p] = x.weight[i][p] * y.weight[j][p] * (Dims == 3 ? z.weight[l][p] : A(1));
+        }
+        if (each == 1) return;
+        for (int64_t p = 0; p < count; ++p) {
+            weight[p] = x.weight[i][p] * y.weight[j][p] * (Dims == 3 ? z.weight[l][p] : A(1));
         }
     }
 };
@@ -220,13 +184,13 @@ struct SumBlock {
 };
 
 // Tiles of points, one after the other.
-template <int Dims, Interpolation Mode, class T>
+template <class T>
 class Tiles {
   public:
     using A = accumulate_t<T>;
 
     Tiles(const GridSampleArguments& args, const T* grid)
-        : args_(args), grid_(grid), axes_(Dims), taps_(1), converted_(std::is_same_v<T, A> ? 0 : tile * Dims) {}
+        : args_(args), grid_(grid), axes_(args.dims), taps_(1), converted_(std::is_same_v<T, A> ? 0 : tile * args.dims) {}
 
     int64_t image = 0, first = 0, count = 0;  // where the tile is
 
@@ -236,11 +200,11 @@ class Tiles {
         image = item / tiles;
         first = item % tiles * tile;
         count = std::min(tile, points - first);
-        const T* from = grid_ + (image * points + first) * Dims;
+        const T* from = grid_ + (image * points + first) * args_.dims;
         if constexpr (std::is_same_v<T, A>) {
             find(from);
         } else {
-            for (int64_t i = 0; i < count * Dims; ++i) converted_[i] = static_cast<A>(from[i]);
+            for (int64_t i = 0; i < count * args_.dims; ++i) converted_[i] = static_cast<A>(from[i]);
             find(converted_);
         }
     }
@@ -248,12 +212,14 @@ class Tiles {
     const AxisTaps<A>* axes() const { return axes_.data(); }
 
     const Taps<A>& taps() const {
-        at_full_width(Combine<Dims, axis_taps<Mode>, A>{axes_.data(), count, *taps_.data()});
+        of_kind(args_, [&](auto kind) { at_full_width(Combine<kind.dims, A>{kind.each, axes_.data(), count, *taps_.data()}); });
         return *taps_.data();
     }
 
   private:
-    void find(const A* coordinates) { at_full_width(FindAxes<Dims, Mode, A>{args_, count, coordinates, axes_.data()}); }
+    void find(const A* coordinates) {
+        of_kind(args_, [&](auto kind) { at_full_width(FindAxes<kind.dims, kind.mode, A>{args_, count, coordinates, axes_.data()}); });
+    }
 
     const GridSampleArguments& args_;
     const T* grid_;
@@ -282,37 +248,25 @@ bool by_blocks_apart(const GridSampleArguments& args) {
     return sizes.block_size() <= cache && args.batch * sizes.blocks() >= 4 * cores;
 }
 
-template <int Dims, Interpolation Mode, class T, class Parallel>
+template <class T, class Parallel>
 void sample_planes(const GridSampleArguments& args, const T* input, const T* grid, T* output, Parallel&& parallel) {
     const int64_t points = args.out_points();
     parallel(args.batch * ceil_divide(points, tile), 1, [&](int64_t begin, int64_t end) {
-        Tiles<Dims, Mode, T> tiles(args, grid);
+        Tiles<T> tiles(args, grid);
         for (int64_t item = begin; item < end; ++item) {
             tiles.move_to(item);
             for (int64_t c = 0; c < args.channels; ++c) {
                 const int64_t plane = tiles.image * args.channels + c;
-                at_full_width(SumPlane<Dims, axis_taps<Mode>, T>{tiles.axes(), tiles.count, input + plane * args.in_points(),
-                                                                 output + plane * points + tiles.first});
+                const T* from = input + plane * args.in_points();
+                T* to = output + plane * points + tiles.first;
+                of_kind(args, [&](auto kind) { at_full_width(SumPlane<kind.dims, kind.each, T>{tiles.axes(), tiles.count, from, to}); });
             }
         }
     });
 }
 
-// Images of one channel.
-template <int Dims, Interpolation Mode, class A, class Parallel>
-void sample_single_planes(const GridSampleArguments& args, const A* input, const A* grid, A* output, Parallel&& parallel) {
-    const int64_t points = args.out_points(), tiles = ceil_divide(points, tile);
-    parallel(args.batch * tiles, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t item = begin; item < end; ++item) {
-            const int64_t image = item / tiles, first = item % tiles * tile, at = image * points + first;
-            at_full_width(SamplePlane<Dims, Mode, A>{args, std::min(tile, points - first), grid + at * Dims,
-                                                     input + image * args.in_points(), output + at});
-        }
-    });
-}
-
 // Samples a block of channels at the points of a tile.
-template <int Dims, Interpolation Mode, int L, class T>
+template <int L, class T>
 class SampleTile {
   public:
     using A = accumulate_t<T>;
@@ -320,11 +274,13 @@ class SampleTile {
     SampleTile(const GridSampleArguments& args, T* output) : args_(args), output_(output), sums_(tile * L), turned_(tile * L) {}
 
     // From a block whose first pixel is `from` to the same block of the output's image.
-    void of_block(const Tiles<Dims, Mode, T>& tiles, const Taps<A>& taps, const A* from, int64_t image, int64_t block) const {
-        constexpr int each = axis_taps<Mode>;
+    void of_block(const Tiles<T>& tiles, const Taps<A>& taps, const A* from, int64_t image, int64_t block) const {
         const int64_t channel = block * L, points = args_.out_points();
         T* to = output_ + (image * args_.channels + channel) * points + tiles.first;
-        at_full_width(SumBlock<Dims == 2 ? each * each : each * each * each, L, A>{taps, tiles.count, from, sums_});
+        of_kind(args_, [&](auto kind) {
+            constexpr int count = kind.dims == 2 ? kind.each * kind.each : kind.each * kind.each * kind.each;
+            at_full_width(SumBlock<count, L, A>{taps, tiles.count, from, sums_});
+        });
         at_full_width(ScatterPixels<L, T>{sums_, tiles.count, std::min<int64_t>(L, args_.channels - channel), to, points, turned_});
     }
 
@@ -335,14 +291,14 @@ class SampleTile {
 };
 
 // Places and weights are worked out anew for each block, which takes less than reading what another core has put in order.
-template <int Dims, Interpolation Mode, int L, class T, class Parallel>
+template <int L, class T, class Parallel>
 void sample_blocks_apart(const GridSampleArguments& args, const T* input, const T* grid, T* output, Parallel&& parallel) {
     using A = accumulate_t<T>;
     const PixelSizes sizes = pixel_sizes<A>(args);
     const int64_t tiles_of_image = ceil_divide(args.out_points(), tile);
     parallel(args.batch * sizes.blocks(), 1, [&](int64_t begin, int64_t end) {
-        Tiles<Dims, Mode, T> tiles(args, grid);
-        const SampleTile<Dims, Mode, L, T> sample(args, output);
+        Tiles<T> tiles(args, grid);
+        const SampleTile<L, T> sample(args, output);
         const Buffer<A> pixels(sizes.block_size());
         for (int64_t item = begin; item < end; ++item) {
             const int64_t image = item / sizes.blocks(), block = item % sizes.blocks();
@@ -356,18 +312,18 @@ void sample_blocks_apart(const GridSampleArguments& args, const T* input, const 
     });
 }
 
-template <int Dims, Interpolation Mode, int L, class T, class Parallel>
+template <int L, class T, class Parallel>
 void sample_blocks(const GridSampleArguments& args, const T* input, const T* grid, T* output, accumulate_t<T>* scratch,
                    Parallel&& parallel) {
     using A = accumulate_t<T>;
     const PixelSizes sizes = pixel_sizes<A>(args);
-    if (by_blocks_apart<A>(args)) return sample_blocks_apart<Dims, Mode, L>(args, input, grid, output, parallel);
+    if (by_blocks_apart<A>(args)) return sample_blocks_apart<L>(args, input, grid, output, parallel);
     const int64_t points = args.out_points();
     for_each_wave(sizes, args.batch, [&](const Wave& wave) {
         gather_wave<L>(sizes, wave, input, scratch, parallel);
         parallel(wave.images * ceil_divide(points, tile), 1, [&](int64_t begin, int64_t end) {
-            Tiles<Dims, Mode, T> tiles(args, grid + wave.image * points * args.dims);
-            const SampleTile<Dims, Mode, L, T> sample(args, output);
+            Tiles<T> tiles(args, grid + wave.image * points * args.dims);
+            const SampleTile<L, T> sample(args, output);
             for (int64_t item = begin; item < end; ++item) {
                 tiles.move_to(item);
                 const Taps<A>& taps = tiles.taps();
@@ -380,15 +336,12 @@ void sample_blocks(const GridSampleArguments& args, const T* input, const T* gri
     });
 }
 
-template <int Dims, Interpolation Mode, class T, class Parallel>
+template <class T, class Parallel>
 void sample(const GridSampleArguments& args, const T* input, const T* grid, T* output, accumulate_t<T>* scratch, Parallel&& parallel) {
     using A = accumulate_t<T>;
-    if constexpr (std::is_same_v<T, A>) {
-        if (args.channels == 1) return sample_single_planes<Dims, Mode>(args, input, grid, output, parallel);
-    }
-    if (!by_blocks(args)) return sample_planes<Dims, Mode>(args, input, grid, output, parallel);
-    if (is_narrow<A>(args.channels)) return sample_blocks<Dims, Mode, narrow_block>(args, input, grid, output, scratch, parallel);
-    sample_blocks<Dims, Mode, wide_block<A>>(args, input, grid, output, scratch, parallel);
+    if (!by_blocks(args)) return sample_planes(args, input, grid, output, parallel);
+    if (is_narrow<A>(args.channels)) return sample_blocks<narrow_block>(args, input, grid, output, scratch, parallel);
+    sample_blocks<wide_block<A>>(args, input, grid, output, scratch, parallel);
 }
 
 }  // namespace grid_sample_detail
@@ -408,13 +361,7 @@ template <class T, class Parallel>
 void grid_sample(const GridSampleArguments& args, const T* input, const T* grid, T* output, accumulate_t<T>* scratch, Parallel&& parallel) {
     using namespace grid_sample_detail;
     if (args.batch == 0 || args.channels == 0 || args.out_points() == 0) return;
-    if (args.dims == 3) {
-        if (args.mode == Interpolation::nearest) return sample<3, Interpolation::nearest>(args, input, grid, output, scratch, parallel);
-        return sample<3, Interpolation::linear>(args, input, grid, output, scratch, parallel);
-    }
-    if (args.mode == Interpolation::nearest) return sample<2, Interpolation::nearest>(args, input, grid, output, scratch, parallel);
-    if (args.mode == Interpolation::cubic) return sample<2, Interpolation::cubic>(args, input, grid, output, scratch, parallel);
-    sample<2, Interpolation::linear>(args, input, grid, output, scratch, parallel);
+    sample(args, input, grid, output, scratch, parallel);
 }
 
 }  // namespace opbridge::compute

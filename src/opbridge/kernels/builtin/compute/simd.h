@@ -85,27 +85,6 @@ OPBRIDGE_INLINE void store(const V& vector, T* to) {
     std::memcpy(to, &vector, sizeof(V));
 }
 
-// Every other number of 2 * count, beginning with number `first`: from (x, y) pairs, all x or all y.
-template <int Count, class T>
-OPBRIDGE_INLINE void load_alternate(T* to, const T* from, int first) {
-#if defined(__GNUC__) && !defined(__clang__)
-    if constexpr (Count > 1) {
-        constexpr int bytes = Count * static_cast<int>(sizeof(T));
-        using V = VectorOf<T, bytes>;
-        using Number = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
-        V low, high;
-        load(low, from);
-        load(high, from + Count);
-        VectorOf<Number, bytes> places;
-        OPBRIDGE_UNROLL
-        for (int i = 0; i < Count; ++i) places[i] = 2 * i + first;
-        store(__builtin_shuffle(low, high, places), to);
-        return;
-    }
-#endif
-    for (int i = 0; i < Count; ++i) to[i] = from[2 * i + first];
-}
-
 using detail::vector_bytes;
 
 template <class Computation>
