@@ -53,11 +53,10 @@ def user_symbolic(name: str, opset: int) -> Callable[..., Any] | None:
     group = registration.registry._registry.get(name)
     if group is None:
         return None
-    ours = {(key, version): functions for (key, version), functions in _registered_by_opbridge.items() if key == name}
     versions = [
         version
         for version, function in group._functions._overrides.items()
-        if version <= opset and not any(function is each for each in ours.get((name, version), ()))
+        if version <= opset and not any(function is each for each in _registered_by_opbridge.get((name, version), ()))
     ]
     return group._functions._overrides[max(versions)] if versions else None
 
