@@ -100,7 +100,7 @@ def capture_call(
     functions = Functions(config.handler, config.opset, named)
     session = CaptureSession(call, module, config, functions, config.limits(tell))
     session.limits.begin()
-    with functions.kept_whole(module), _saying(session), torch_tracing.mute_export():
+    with functions.kept_whole(module), _saying(session), torch_tracing.mute_logs():
         try:
             found, tried = run_strategies(session)
         except CaptureError as error:
@@ -126,7 +126,7 @@ def capture_call(
     notes += [*functions.notes(), *session.operators.notes(), *_list_notes(graph)]
     notes += operators.notes(dict.fromkeys(name for _, name in calls_in(graph.module)))
     _check_others(session, found)
-    with torch_tracing.mute_export():
+    with torch_tracing.mute_logs():
         functional = functionalize(graph, session.operators.names, found.rewrite)
     of_inputs = input_names_of_caches(module, args, kwargs)
     written = {node.name for number in of_inputs if (node := functional.graph.inputs[number].node) is not None}

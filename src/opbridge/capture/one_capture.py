@@ -124,6 +124,7 @@ def _program(session: CaptureSession, assumptions: Assumptions) -> ExportedProgr
     with (
         ModelState(session.module),  # torch.export runs the model on tensors in plain attributes as they are
         torch_tracing.keep_model_frames(__file__, model_module.__file__),
+        torch_tracing.mute_export(),
         warnings.catch_warnings(),
     ):
         warnings.filterwarnings("ignore", message="The tensor attribute")  # said by a note of ours

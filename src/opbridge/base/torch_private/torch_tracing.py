@@ -24,6 +24,7 @@ __all__ = [
     "keep_model_frames",
     "lazy_graph_module",
     "mute_export",
+    "mute_logs",
     "named_children",
     "number_keys",
     "original_module",
@@ -226,20 +227,15 @@ def keep_model_frames(*markers: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def mute_export() -> Iterator[None]:
-    """Within this context, torch.export does not print the partial graph and its warnings when it fails.
+def mute_logs() -> Iterator[None]:
+    """Within this context, torch does not log its warnings about what fails: opbridge's error holds what they say.
 
-    opbridge's error holds what they say. Nothing is muted where TORCH_LOGS is set.
+    Nothing is muted where TORCH_LOGS is set.
     """
     if "TORCH_LOGS" in os.environ:
         yield
         return
-    import torch.export._trace as trace
-
     loggers = [logger for logger in map(logging.getLogger, _NOISY_LOGGERS) if not logger.disabled]
-    shadowed = "print" in vars(trace)
-    if not shadowed:
-        vars(trace)["print"] = lambda *args, **kwargs: None  # it prints the graph through the builtin
     for logger in loggers:
         logger.disabled = True
     try:
@@ -247,8 +243,24 @@ def mute_export() -> Iterator[None]:
     finally:
         for logger in loggers:
             logger.disabled = False
-        if not shadowed:
-            vars(trace).pop("print", None)
+
+
+@contextlib.contextmanager
+def mute_export() -> Iterator[None]:
+    """Within this context, torch.export does not print the partial graph when it fails, unless TORCH_LOGS is set.
+
+    It imports what torch.export does with it, which takes a second.
+    """
+    import torch.export._trace as trace
+
+    if "TORCH_LOGS" in os.environ or "print" in vars(trace):
+        yield
+        return
+    vars(trace)["print"] = lambda *args, **kwargs: None  # it prints the graph through the builtin
+    try:
+        yield
+    finally:
+        vars(trace).pop("print", None)
 
 
 @contextlib.contextmanager
