@@ -68,7 +68,7 @@ def arguments_of_type(operator: str, *types: str) -> list[str]:
 
 def translated_operators() -> Iterator[str]:
     """The operators of PyTorch that have a translation for real tensors, and a schema."""
-    for operator, entries in sorted(default_registry().entries.items()):
+    for operator, entries in sorted(default_registry().all_entries().items()):
         schema = getattr(torch_operators.operator_object(operator), "_schema", None)
         if schema is not None and not all(entry.complex for entry in entries):
             yield operator

@@ -33,7 +33,7 @@ def _used_entries() -> list[tuple[str, Translation]]:
     found = []
     registry = default_registry()
     for operator in translated_operators():
-        entries = registry.entries[operator]
+        entries = registry.of(operator)
         for entry in entries:
             ours = any(other.origin == "opbridge" and other.complex == entry.complex for other in entries)
             if (entry.origin == "opbridge" or not ours) and not entry.complex:

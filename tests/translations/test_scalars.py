@@ -98,7 +98,7 @@ def _with_a_translation_of_their_own() -> list[str]:
     for operator in OPERATORS:
         if not any(name in operator for name in _OTHER_CHEBYSHEV):
             given = tuple(arguments_of_type(operator, *_SCALAR))
-            entries = default_registry().entries[operator]
+            entries = default_registry().of(operator)
             first.setdefault((given, *((entry.opset, entry.function, entry.complex) for entry in entries)), operator)
     return list(first.values())
 

@@ -167,7 +167,7 @@ def _gives_values(results: Sequence[torch_operators.Declared]) -> bool:
 
 
 def _route(target: torch._ops.OpOverload, name: str, registry: Registry, known: dict, opset: int | None) -> str:
-    newest = opset or max((entry.since for entry in registry.entries.get(name, ())), default=0)
+    newest = opset or max((entry.since for entry in registry.of(name)), default=0)
     if any(registry.find(name, newest, complex=complex) for complex in (False, True)):
         return "translation"
     if target in known or torch_operators.is_made_of_others(target):

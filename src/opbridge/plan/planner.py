@@ -170,8 +170,8 @@ class _Planner:
         if call is not None:
             return Translation(operator, call.handler or call.cls.symbolic, 1, "user", form="symbolic")
         is_complex = _has_complex(node)
-        found = self.registry.find(operator, self.opset, complex=is_complex)
         functional = functional_name(operator)
+        found = self.registry.find(operator, self.opset, complex=is_complex, torchlib=functional is None)
         if functional is not None and (found is None or found.origin != "user"):
             other = self.registry.find(functional, self.opset, complex=is_complex)
             if found is None or (other is not None and other.origin == "user"):

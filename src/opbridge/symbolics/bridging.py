@@ -59,7 +59,7 @@ def translations_by_base_name(registry: Registry) -> dict[str, list[Translation]
     only graphs of torch.export contain.
     """
     found: dict[str, list[Translation]] = {}
-    for operator, entries in registry.entries.items():
+    for operator, entries in registry.all_entries().items():
         if operator.partition("::")[0] in ("_operator", "math", "builtins", "torch", "higher_order", "prims"):
             continue
         kept = [entry for entry in entries if not entry.complex and getattr(entry, "form", "translation") != "symbolic"]

@@ -100,7 +100,7 @@ def with_registered(registry: Registry) -> Registry:
             raise UsageError(_conflict_message(name, opset, known, function))
     if not found:
         return registry
-    merged = Registry({operator: list(entries) for operator, entries in registry.entries.items()})
+    merged = registry.copy()
     for (name, opset), function in found.items():
         if name != PYTHON_OPERATOR and not _exists(name):
             raise UsageError(

@@ -6,7 +6,7 @@ import fnmatch
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from opbridge import translations
@@ -26,24 +26,28 @@ def _load_families() -> None:
 
 
 def default_registry() -> Registry:
-    """The registry of all translations. The first call loads opbridge's families and torchlib, which imports torch."""
+    """The registry of all translations. The first call loads opbridge's families, which imports torch."""
     _load_families()
     return _merged(registered()[1])
 
 
 @functools.lru_cache(maxsize=1)
 def _merged(generation: int) -> Registry:
-    """torchlib's translations and the registered ones; `generation` identifies the state of the latter."""
-    merged = Registry()
-    for operator, function, opset, is_complex in onnxscript_private.torchlib_entries():
-        entry = Translation(operator, function, opset, "torchlib", is_complex)
-        # torchlib registers a few operators twice; torch.onnx uses the first one.
-        if not any((other.opset, other.complex) == (opset, is_complex) for other in merged.entries.get(operator, ())):
-            merged.add(entry)
-    for entries in registered()[0].entries.values():
-        for entry in entries:
-            merged.add(entry)
+    """The registered translations, and torchlib's; `generation` identifies the state of the former."""
+    merged = registered()[0].copy()
+    merged.torchlib = _of_torchlib
     return merged
+
+
+@functools.cache
+def _of_torchlib() -> Mapping[str, Sequence[Translation]]:
+    found: dict[str, list[Translation]] = {}
+    for operator, function, opset, is_complex in onnxscript_private.torchlib_entries():
+        entries = found.setdefault(operator, [])
+        # torchlib registers a few operators twice; torch.onnx uses the first one.
+        if not any((other.opset, other.complex) == (opset, is_complex) for other in entries):
+            entries.append(Translation(operator, function, opset, "torchlib", is_complex))
+    return found
 
 
 def translation_table() -> dict[Any, Callable[..., Any]]:
@@ -84,14 +88,14 @@ def catalogue(pattern: str = "*") -> list[Translation]:
     A pattern without "::" is matched against the name alone, so that "deform*" finds torchvision::deform_conv2d; where
     it fits none, against the namespace.
     """
-    registry = default_registry()
-    fitting = [name for name in registry.entries if _fits(name, pattern)]
+    known = default_registry().all_entries()
+    fitting = [name for name in known if _fits(name, pattern)]
     if not fitting and "::" not in pattern:
-        fitting = [name for name in registry.entries if _fits(name, f"{pattern}::*")]
+        fitting = [name for name in known if _fits(name, f"{pattern}::*")]
     rows: Iterable[Translation] = (
         entry
         for name in sorted(fitting)
-        for entry in sorted(registry.entries[name], key=lambda entry: (ORDER[entry.origin], -entry.opset))
+        for entry in sorted(known[name], key=lambda entry: (ORDER[entry.origin], -entry.opset))
     )
     return list(rows)
 

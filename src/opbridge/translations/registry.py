@@ -86,10 +86,13 @@ class Registry:
     """Translations by operator.
 
     Attributes:
-        entries: All translations of each operator, of every opset and origin.
+        entries: The translations of each operator, of every opset and origin, without torchlib's.
+        torchlib: Returns torchlib's by operator. It is called when an operator has no other one: loading them takes
+            half a second, and few models need any.
     """
 
     entries: dict[str, list[Translation]] = field(default_factory=dict)
+    torchlib: Callable[[], Mapping[str, Sequence[Translation]]] = dict
 
     def add(self, entry: Translation) -> None:
         """Adds a translation; a newer one replaces the older one of the same origin, opset and kind."""
@@ -98,14 +101,38 @@ class Registry:
         known[:] = [other for other in known if (other.opset, other.origin, other.complex, other.form) != key]
         known.append(entry)
 
-    def find(self, operator: str, opset: int, *, complex: bool = False) -> Translation | None:
-        """The translation to use: the user's before opbridge's before torchlib's, of these the newest one."""
-        fitting = [entry for entry in self._candidates(operator) if entry.since <= opset and entry.complex == complex]
+    def find(self, operator: str, opset: int, *, complex: bool = False, torchlib: bool = True) -> Translation | None:
+        """The translation to use: the user's before opbridge's before torchlib's, of these the newest one.
+
+        Args:
+            operator: The operator's name.
+            opset: The opset of the model.
+            complex: Whether its inputs are complex.
+            torchlib: Whether torchlib may have one, which has none for operators that write in place.
+        """
+
+        def fits(entry: Translation) -> bool:
+            return entry.since <= opset and entry.complex == complex
 
         def preference(entry: Translation) -> tuple[int, bool, int, bool]:
             return ORDER[entry.origin], entry.opset > opset, -entry.opset, entry.form == "symbolic"
 
-        return min(fitting, key=preference, default=None)
+        found = min(filter(fits, self._candidates(operator)), key=preference, default=None)
+        if found is None and torchlib:
+            found = min(filter(fits, self.torchlib().get(operator, ())), key=preference, default=None)
+        return found
+
+    def of(self, operator: str) -> list[Translation]:
+        """All translations of an operator."""
+        return [*self.torchlib().get(operator, ()), *self.entries.get(operator, ())]
+
+    def all_entries(self) -> dict[str, list[Translation]]:
+        """All translations of each operator."""
+        return {operator: self.of(operator) for operator in {**self.torchlib(), **self.entries}}
+
+    def copy(self) -> Registry:
+        """A registry of the same translations, to which others can be added."""
+        return Registry({operator: list(entries) for operator, entries in self.entries.items()}, self.torchlib)
 
     def _candidates(self, operator: str) -> Iterator[Translation]:
         """The translations of an operator, and the symbolic functions that stand for all of its overloads."""
@@ -128,7 +155,7 @@ class Registry:
         """
         if not table:
             return self
-        merged = Registry({operator: list(entries) for operator, entries in self.entries.items()})
+        merged = self.copy()
         for target, functions in table.items():
             for function in functions if isinstance(functions, Sequence) else (functions,):
                 if not callable(function):
@@ -141,14 +168,15 @@ class Registry:
     def near_misses(self, operator: str, opset: int, *, complex: bool) -> list[str]:
         """What almost fits an operator that has no translation: another opset, kind of inputs or overload."""
         said = []
-        later = [entry.since for entry in self.entries.get(operator, ()) if entry.since > opset]
+        entries = self.all_entries()
+        later = [entry.since for entry in entries.get(operator, ()) if entry.since > opset]
         if later:
             said.append(f"translated from opset {min(later)}")
-        kinds = {entry.complex for entry in self.entries.get(operator, ())}
+        kinds = {entry.complex for entry in entries.get(operator, ())}
         if kinds and complex not in kinds:
             said.append("translated for real inputs only" if complex else "translated for complex inputs only")
         base = operator.partition(".")[0]
-        overloads = sorted(other for other in self.entries if other.partition(".")[0] == base and other != operator)
+        overloads = sorted(other for other in entries if other.partition(".")[0] == base and other != operator)
         if overloads:
             said.append(f"translated for the overload{'s' * (len(overloads) > 1)} {', '.join(overloads)}")
         users = [name for name, found in self.entries.items() if any(each.origin == "user" for each in found)]
