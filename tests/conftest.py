@@ -144,8 +144,10 @@ def pytest_collection_finish() -> None:
     it sets to this one while anybody listens: a fifth of the time of a capture. torch's own handler leaves at the first
     line, which would then be printed."""
     structured = logging.getLogger("torch.__trace")
-    structured.propagate = True
     structured.handlers.clear()
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("torch") and isinstance(logger, logging.Logger):
+            logger.propagate = True  # the others take pytest's handlers and lose them six times for each test
 
 
 @pytest.fixture(autouse=True)

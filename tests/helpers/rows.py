@@ -1,4 +1,4 @@
-"""Which rows of a parametrised test `make test` runs, and which are left to `--thorough`."""
+"""Which rows of a parametrised test every run has, and which only some."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["one_in"]
+__all__ = ["one_in", "slow_but_first"]
 
 
 def one_in(count: int, rows: Iterable[Any]) -> list[Any]:
@@ -17,10 +17,20 @@ def one_in(count: int, rows: Iterable[Any]) -> list[Any]:
         count: How many rows ask about the same code, by other models or sizes.
         rows: The values of the rows, or what `pytest.param` gives.
     """
-    found = [
+    return [_marked(row, pytest.mark.thorough) if at % count else row for at, row in enumerate(_parameters(rows))]
+
+
+def slow_but_first(rows: Iterable[Any]) -> list[Any]:
+    """The rows, all but the first marked slow, of which `make test` runs half: for many that take a while together."""
+    return [_marked(row, pytest.mark.slow) if at else row for at, row in enumerate(_parameters(rows))]
+
+
+def _parameters(rows: Iterable[Any]) -> list[Any]:
+    return [
         row if isinstance(row, type(pytest.param())) else pytest.param(*(row if isinstance(row, tuple) else (row,)))
         for row in rows
     ]
-    return [
-        row._replace(marks=(*row.marks, pytest.mark.thorough)) if at % count else row for at, row in enumerate(found)
-    ]
+
+
+def _marked(row: Any, mark: pytest.MarkDecorator) -> Any:
+    return row._replace(marks=(*row.marks, mark))

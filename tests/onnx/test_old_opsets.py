@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from helpers.matching import assert_matches, assert_same_results
+from helpers.rows import slow_but_first
 from helpers.running import run
 from helpers.shape_inference import assert_shapes_agree
 from torch import nn
@@ -233,7 +234,7 @@ def told_apart(program: opbridge.Program, older: int, newer: int) -> bool:
     return any(onnx.defs.get_schema(kind, newer).since_version > older for kind in kinds)
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", slow_but_first(TABLE))
 def test_matches_or_names_the_opset(name):
     """At the newest of the older opsets, and at each below at which an operator of the graph is another one."""
     row = TABLE[name]

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from helpers.rows import slow_but_first
 from onnx import TensorProto, helper
 
 from opbridge.conversion.converting import converted
@@ -97,7 +98,7 @@ def test_types_that_onnxruntime_does_not_reduce(dtype, target, reduction):
 @pytest.mark.parametrize("dtype", ["float32", "int64", "uint8"])
 @pytest.mark.parametrize("reduction", ["add", "min"])
 @pytest.mark.parametrize("lead", [(), (5,), (2, 3), (2, 1, 3), (0,), (2, 0), (1, 1)])
-@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("depth", slow_but_first([1, 2, 3]))
 def test_slices(lead, depth, reduction, dtype, target):
     x = _random(dtype, 2, 3, 4)
     updates = _random(dtype, *lead, *x.shape[depth:])

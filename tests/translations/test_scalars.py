@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from helpers.matching import assert_matches, eager_results
-from helpers.rows import one_in
+from helpers.rows import one_in, slow_but_first
 from helpers.schema_calls import SchemaCall, arguments_of_type, translated_operators
 
 import opbridge
@@ -135,7 +135,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("operator", "dtype", "forms"), ROWS)
+@pytest.mark.parametrize(("operator", "dtype", "forms"), slow_but_first(ROWS))
 def test_numbers_of_every_form(operator: str, dtype: torch.dtype, forms: Iterable[str]) -> None:
     if dtype == torch.uint8 and operator in _CLAMPS and not capabilities.clamps_bytes_by_any_bound.present:
         pytest.skip("this torch takes a bound of -2 for 254 where the tensor is of uint8")
