@@ -52,6 +52,35 @@ def test_the_users_come_first_then_ours_then_torchlibs():
     assert registry.find("ns::op", 19) is None
 
 
+def test_torchlibs_are_loaded_for_an_operator_that_has_no_other_one():
+    loads = []
+
+    def torchlib():
+        loads.append(True)
+        return {"ns::op": [_entry(18, "torchlib")], "ns::other": [_entry(20, "torchlib")]}
+
+    registry = Registry(torchlib=torchlib)
+    registry.add(_entry(20, "opbridge"))
+    assert registry.find("ns::op", 20).origin == "opbridge"
+    assert registry.find("ns::other_", 20, torchlib=False) is None
+    copied = registry.with_user_table({"ns::other": abs})
+    assert copied.find("ns::other", 18).origin == "user"
+    assert not loads
+    assert registry.find("ns::op", 18).origin == "torchlib"
+    assert registry.find("ns::other", 20).origin == "torchlib"
+    assert registry.find("ns::other", 18) is registry.find("ns::third", 18) is None
+    assert [each.origin for each in registry.of("ns::op")] == ["torchlib", "opbridge"]
+    assert list(copied.all_entries()) == ["ns::op", "ns::other"]
+    assert registry.near_misses("ns::other", 18, complex=False) == ["translated from opset 20"]
+    assert loads
+
+
+def test_an_export_of_operators_that_are_ours_does_not_load_torchlib():
+    catalogue_module._of_torchlib.cache_clear()
+    opbridge.export(torch.nn.ReLU(), (torch.randn(2),))
+    assert catalogue_module._of_torchlib.cache_info().currsize == 0
+
+
 def test_complex_inputs_have_translations_of_their_own():
     registry = Registry()
     registry.add(_entry(18, "opbridge", complex=True))
