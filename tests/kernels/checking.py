@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from opbridge.kernels.builtin import load_builtin
 from opbridge.kernels.compiler import Settings, find_compiler
 from opbridge.kernels.shipped import LIBRARIES
 
-__all__ = ["DTYPES", "Kernels", "assert_clean"]
+__all__ = ["DTYPES", "Kernels", "assert_clean", "read_beyond_inputs"]
 
 DTYPES = list(TOLERANCE)
 _HERE = Path(__file__).parent
@@ -101,3 +102,12 @@ def assert_clean(module: str, names: Sequence[str], seeds: int) -> None:
     command = [sys.executable, str(_HERE / "sanitized.py"), str(library), module, str(seeds)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.strip().endswith("clean"), done.stdout + done.stderr
+
+
+def read_beyond_inputs(modules: Sequence[str], seeds: int) -> str:
+    """The call of a case of these modules that has read beyond an input or before it; "nothing" where none has."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(_HERE.parent), *sys.path])}
+    command = [sys.executable, str(_HERE / "between_pages.py"), str(seeds), *modules]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, -signal.SIGSEGV), done.stdout[-1000:] + done.stderr[-2000:]
+    return done.stdout.strip().splitlines()[-1]

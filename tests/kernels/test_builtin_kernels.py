@@ -13,8 +13,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
+from device import needs_linux
 from kernels.cases import Case, Refused
-from kernels.checking import DTYPES, Kernels, assert_clean
+from kernels.checking import DTYPES, Kernels, assert_clean, read_beyond_inputs
 from kernels.references import dynamic_conv as reference
 from torch.library import opcheck
 
@@ -93,6 +94,11 @@ def test_equals_the_reference_in_torch(kernels: Kernels, family: str, place: int
 )
 def test_what_does_not_fit_is_refused(kernels: Kernels, refused: Refused) -> None:
     kernels.check_refused(refused)
+
+
+@needs_linux
+def test_nothing_is_read_beyond_an_input() -> None:
+    assert read_beyond_inputs([f"kernels.cases.{family}" for family in FAMILIES], seeds=8) == "nothing"
 
 
 @pytest.mark.long
