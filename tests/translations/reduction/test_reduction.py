@@ -118,9 +118,16 @@ def test_reductions(dtype):
     table = accepted(REDUCTIONS, x)
     if dtype == torch.float16:
         # torch rounds every step of these to float16.
-        table = {name: function for name, function in table.items() if "logsumexp" not in name}
+        table = {name: each for name, each in table.items() if "logsumexp" not in name and name != "prod"}
     assert len(table) > 25
     assert_all_match(table, x, others=[(draw(dtype, 2, 3, 4),)])
+
+
+def test_products_in_float16_that_no_step_rounds():
+    table = {name: each for name, each in REDUCTIONS.items() if name.startswith("prod")}
+    signs = torch.randint(2, (2, 2, 3, 4)) * 2 - 1
+    x, other = (torch.randint(-1, 2, (2, 2, 3, 4)).exp2() * signs).half()
+    assert_all_match(table, x, others=[(other,)], rtol=0, atol=0)
 
 
 LARGE = {
