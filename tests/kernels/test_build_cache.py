@@ -17,6 +17,7 @@ from opbridge.base.file_locks import ABANDONED_SECONDS
 from opbridge.kernels import build
 from opbridge.kernels.build import build_parts
 from opbridge.kernels.cache import Cache
+from opbridge.kernels.compiler import Settings
 
 SOURCE = 'extern "C" __attribute__((visibility("default"))) int answer() { return ANSWER; }\n'
 
@@ -174,3 +175,10 @@ def test_folders_of_builds_that_were_killed_are_removed(folder):
         assert not killed.exists() and not old.exists() and new.exists()
     shutil.rmtree(new)
     assert not list(kernels.glob("build-*"))
+
+
+def test_other_flags_are_another_library():
+    flags = ((), ("-DX",), ("-DX=1",), ("-DX", "-DY"))
+    built = [build_parts(["small.cpp"], settings=Settings(flags=each)) for each in flags]
+    assert len(set(built)) == len(flags)
+    assert [build_parts(["small.cpp"], settings=Settings(flags=each)) for each in flags] == built

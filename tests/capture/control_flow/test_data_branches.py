@@ -326,3 +326,17 @@ def test_a_handler_of_signals_that_runs_amid_a_loop_is_none_of_the_models_code(t
     finally:
         signal.signal(signal.SIGUSR1, kept)
     assert _COUNTED[0] and _nodes(onnx.load(tmp_path / "model.onnx").graph, "Loop") == 1
+
+
+def test_a_loop_that_a_break_ends():
+    def doubled(x):
+        while True:
+            x = x * 2
+            if x.sum() > 10:
+                break
+        return x
+
+    session = opbridge.export(doubled, (torch.ones(2),), verify=False).session()
+    for x in (torch.ones(2), torch.full((2,), 0.1), torch.full((2,), 9.0)):
+        (found,) = session.run(None, {"x": x.numpy()})
+        assert torch.equal(torch.from_numpy(found), doubled(x))

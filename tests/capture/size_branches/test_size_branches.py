@@ -136,3 +136,14 @@ def test_a_dimension_that_follows_from_another_is_never_negative():
         samples, others = given(frames)
         (got,) = session.run(None, {"samples": samples.numpy(), "frames": others.numpy()})
         torch.testing.assert_close(torch.from_numpy(got), _SamplesOfFrames()(samples, others))
+
+
+def test_a_condition_in_the_other_branch_of_a_condition():
+    def of_three_kinds(x):
+        if x.shape[0] > 8:
+            return x * 2
+        return x + 1 if x.shape[0] > 4 else x - 1
+
+    session = opbridge.export(of_three_kinds, (torch.ones(9),), dynamic_shapes=({0: "n"},), verify=False).session()
+    for size in (1, 4, 5, 8, 9):
+        _agrees(session, of_three_kinds, torch.ones(size))
