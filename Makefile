@@ -53,7 +53,7 @@ test-torch: $(READY)
 	$(BIN)/python -m pytest --touching-torch -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 # An answer in under a minute on two cores, with the built-in kernels compiled: of every area, the first row of each
-# parametrised test, without those marked slow, and the export and verification of five whole models. A new test belongs
+# parametrised test, without those marked slow or long, and the export and verification of five whole models. A new test belongs
 # to it, unless it is marked slow: mark it so where one row takes more than a fifth of a second.
 quick: $(READY)
 	$(BIN)/python -m pytest --quick -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)

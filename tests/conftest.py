@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick",
         action="store_true",
-        help="run the first row of each parametrised test, no test marked slow, and what is marked quick",
+        help="run the first row of each parametrised test, no test marked slow or long, and what is marked quick",
     )
     parser.addoption(
         "--touching-torch",
@@ -193,12 +193,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _quick(items: list[pytest.Item]) -> set[pytest.Item]:
-    """The first row of each test that is not slow, and what is marked quick."""
+    """The first row of each test that is neither slow nor long, and what is marked quick."""
     chosen: dict[object, pytest.Item] = {}
     for item in items:
         if item.get_closest_marker("quick"):
             chosen[item.nodeid] = item
-        elif not item.get_closest_marker("slow"):
+        elif not item.get_closest_marker("slow") and not item.get_closest_marker("long"):
             chosen.setdefault(_test_of(item), item)
     return set(chosen.values())
 

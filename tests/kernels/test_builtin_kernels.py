@@ -96,6 +96,7 @@ def test_what_does_not_fit_is_refused(kernels: Kernels, refused: Refused) -> Non
     kernels.check_refused(refused)
 
 
+@pytest.mark.long
 @needs_linux
 def test_nothing_is_read_beyond_an_input() -> None:
     assert read_beyond_inputs([f"kernels.cases.{family}" for family in FAMILIES], seeds=8) == "nothing"
