@@ -52,9 +52,9 @@ test: $(READY)
 test-torch: $(READY)
 	$(BIN)/python -m pytest --touching-torch -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
-# An answer in under a minute on two cores, with the built-in kernels compiled: of every area, the first row of each
-# parametrised test, without those marked slow or long, and the export and verification of five whole models. A new test belongs
-# to it, unless it is marked slow: mark it so where one row takes more than a fifth of a second.
+# An answer in a minute and a half on two cores, with the built-in kernels compiled: of every area, the first row of each
+# parametrised test, without those marked slow or long, and the export and verification of five whole models. A new test
+# belongs to it, unless it is marked slow: mark it so where one row takes more than a fifth of a second.
 quick: $(READY)
 	$(BIN)/python -m pytest --quick -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 

@@ -13,6 +13,7 @@ import sys
 
 import torch
 from kernels.cases import Case
+from kernels.checking import as_tensors
 from kernels.running import TOLERANCE
 
 from opbridge.kernels.builtin import load_builtin
@@ -49,8 +50,7 @@ def _guarded(tensor: torch.Tensor | None, at_end: bool) -> torch.Tensor | None:
 
 def check(case: Case, dtype: torch.dtype) -> None:
     print(case.operator, dtype, [None if each is None else each.shape for each in case.inputs], flush=True)
-    tensors = [None if each is None else torch.from_numpy(each) for each in case.inputs]
-    tensors = [each.to(dtype) if each is not None and each.is_floating_point() else each for each in tensors]
+    tensors = as_tensors(case.inputs, dtype)
     call = getattr(torch.ops.opbridge_ops, case.operator)
     expected = call(*tensors, **case.attributes)
     for at_end in (False, True):

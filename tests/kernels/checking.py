@@ -21,7 +21,7 @@ from opbridge.kernels.builtin import load_builtin
 from opbridge.kernels.compiler import Settings, find_compiler
 from opbridge.kernels.shipped import LIBRARIES
 
-__all__ = ["DTYPES", "Kernels", "assert_clean", "read_beyond_inputs"]
+__all__ = ["DTYPES", "Kernels", "as_tensors", "assert_clean", "read_beyond_inputs"]
 
 DTYPES = list(TOLERANCE)
 _HERE = Path(__file__).parent
@@ -65,13 +65,17 @@ class Kernels:
             called(refused.operator, inputs, refused.attributes, torch.float32)
 
 
+def as_tensors(inputs: Sequence[np.ndarray | None], dtype: torch.dtype) -> list[torch.Tensor | None]:
+    """The inputs of a case, those of floating point in a dtype."""
+    tensors = [None if each is None else torch.from_numpy(each) for each in inputs]
+    return [each.to(dtype) if each is not None and each.is_floating_point() else each for each in tensors]
+
+
 def called(
     operator: str, inputs: Sequence[np.ndarray | None], attributes: Attributes, dtype: torch.dtype
 ) -> list[torch.Tensor]:
     """The outputs of an operator of opbridge_ops."""
-    tensors = [None if each is None else torch.from_numpy(each) for each in inputs]
-    tensors = [each.to(dtype) if each is not None and each.is_floating_point() else each for each in tensors]
-    results = getattr(torch.ops.opbridge_ops, operator)(*tensors, **attributes)
+    results = getattr(torch.ops.opbridge_ops, operator)(*as_tensors(inputs, dtype), **attributes)
     return [results] if isinstance(results, torch.Tensor) else list(results)
 
 

@@ -117,7 +117,7 @@ def export_request(
     registry = with_registered(default_registry()).with_user_table(custom_translation_table)
     names, opsets = GraphNames(input_names, output_names), dict(custom_opsets or {})
     building = BuildConfig(registry, fitted, opset_version, permitted, names, opsets, fusing, fold)
-    found = registry.find(PYTHON_OPERATOR, fitted.opset) if PYTHON_OPERATOR in registry.entries else None
+    found = registry.find(PYTHON_OPERATOR, fitted.opset, torchlib=False)
     handler = None if found is None else found.function
     capturing = CaptureConfig(capture, max_captures, max_capture_seconds, strict, fitted.opset, handler)
     kernels = launch_settings(architectures, autotune)

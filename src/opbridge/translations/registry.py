@@ -108,7 +108,8 @@ class Registry:
             operator: The operator's name.
             opset: The opset of the model.
             complex: Whether its inputs are complex.
-            torchlib: Whether torchlib may have one, which has none for operators that write in place.
+            torchlib: Whether to load torchlib's where there is no other one. It has none for operators that write in
+                place, nor for functions of Python.
         """
 
         def fits(entry: Translation) -> bool:

@@ -249,7 +249,7 @@ def mute_logs() -> Iterator[None]:
 def mute_export() -> Iterator[None]:
     """Within this context, torch.export does not print the partial graph when it fails, unless TORCH_LOGS is set.
 
-    It imports what torch.export does with it, which takes a second.
+    Entering it imports the module that prints, with AOTAutograd: it is meant for the call of torch.export alone.
     """
     import torch.export._trace as trace
 
