@@ -94,13 +94,14 @@ def test_the_end_of_its_process_costs_one_call(plain):
 
 @pytest.mark.slow
 def test_a_call_that_takes_too_long_is_ended(plain):
-    with opbridge.session(plain, isolated=opbridge.Limits(seconds=0.5), threads=1) as session:
+    # Runs within the limit are not stopped by it, however busy the machine is.
+    with opbridge.session(plain, isolated=opbridge.Limits(seconds=5), threads=1) as session:
         session.run(None, feeds(session))
         os.kill(session._child.process.pid, signal.SIGSTOP)
         start = time.monotonic()
-        with pytest.raises(opbridge.RunError, match=r"time limit of 0\.5 s"):
+        with pytest.raises(opbridge.RunError, match=r"time limit of 5 s"):
             session.run(None, feeds(session))
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 60
         session.run(None, feeds(session))
 
 
