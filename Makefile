@@ -11,9 +11,12 @@ ALONE ?=
 VENVS ?= .
 EXTRAS ?= dev
 PYTEST_ARGS ?=
-# One process of pytest for each core, and one more, because some tests wait for processes that they start; WORKERS=0 runs
-# the tests in one process, as a debugger needs.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# The processes of pytest: one for each core, and one more, because some tests wait for processes that they start, but for
+# the quick tests, because each process takes twelve seconds to collect. WORKERS=0 runs all tests in one process, as a
+# debugger needs.
+WORKERS ?=
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+MORE_THAN_CORES := $(shell expr $(CORES) + 1)
 
 # Tests start hundreds of processes of Python: where bytecode is not written, each compiles opbridge again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -45,18 +48,19 @@ demo: $(READY)
 # Half of the tests marked slow, which --seed chooses; PYTEST_ARGS=--other-half are the rest. All of them, and those marked
 # thorough: PYTEST_ARGS=--thorough.
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(or $(WORKERS),$(MORE_THAN_CORES)) --dist worksteal $(PYTEST_ARGS)
 
-# What may depend on the release of torch, with half of the slow tests, and of everything else what `make quick` runs: for
-# TORCH=2.13.0.
+# What may depend on the release of torch, with half of the slow tests, and of all other tests that are neither slow nor
+# long the first row: for TORCH=2.13.0.
 test-torch: $(READY)
-	$(BIN)/python -m pytest --touching-torch -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --touching-torch -n $(or $(WORKERS),$(MORE_THAN_CORES)) --dist worksteal $(PYTEST_ARGS)
 
-# An answer in a minute and a half on two cores, with the built-in kernels compiled: of every area, the first row of each
-# parametrised test, without those marked slow or long, and the export and verification of five whole models. A new test
-# belongs to it, unless it is marked slow: mark it so where one row takes more than a fifth of a second.
+# An answer within a minute on two cores, with the built-in kernels compiled: of every area, half of the tests that are
+# marked neither slow nor long, which --seed chooses, with the first row of each, and the export and verification of five
+# whole models; PYTEST_ARGS=--other-half are the other tests. Mark a new test slow where one row takes more than a fifth
+# of a second.
 quick: $(READY)
-	$(BIN)/python -m pytest --quick -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --quick -n $(or $(WORKERS),$(CORES)) --dist worksteal $(PYTEST_ARGS)
 
 # The campaigns of tests/attack: an hour in all, written to bench/RESULTS.md. SECONDS=60 is for a look, EACH=60 gives each
 # campaign as much, CAMPAIGNS="crowds damaged_files" runs only these, and RESULTS= writes nothing.

@@ -2,6 +2,7 @@
 
     python bench/suite_time.py --print -- -n 2 --dist worksteal          # what follows -- is pytest's
     python bench/suite_time.py --label after --before build/suite-time/before
+    python bench/suite_time.py                   # beside the earlier run that the table in RESULTS.md has
     python bench/suite_time.py --print --report build/suite-time/before --files 40
 
 Runs pytest with a plugin that notes of each test, and of each longer-lived fixture's set-up, the wall time and the
@@ -30,6 +31,9 @@ from helpers.time_spent import FOLDER
 
 ROOT = Path(__file__).parents[1]
 _RUN = "run.json"
+_ALL = "all"
+_LEAST = 0.1
+"""Processor minutes of the smallest part that has a row."""
 
 
 @dataclass
@@ -123,29 +127,42 @@ def _described(folder: Path) -> str:
 def _section(folder: Path, before: Path | None) -> None:
     from results import table, write_section
 
-    suite, earlier = read(folder), read(before) if before else Suite()
+    now, earlier = _cells(read(folder)), _earlier(before)
     header = ["part", "tests", "processor minutes"]
-    columns = [suite.folders]
-    if before:
+    columns = [now]
+    if earlier:
         header[1:1] = ["tests before", "processor minutes before"]
-        columns.insert(0, earlier.folders)
-    names = sorted({*suite.folders, *earlier.folders}, key=lambda name: -max(each[name].cpu for each in columns))
-    rows = [
-        [name, *(cell for each in columns for cell in (str(each[name].tests), f"{each[name].cpu / 60:.1f}"))]
-        for name in names
-        if max(each[name].cpu for each in columns) >= 3
-    ]
-    totals = [each.total() for each in ([earlier, suite] if before else [suite])]
-    rows.append(["all", *(cell for each in totals for cell in (str(each.tests), f"{each.cpu / 60:.1f}"))])
-    runs = f"Now: {_described(folder)}." + (f" Before: {_described(before)}." if before else "")
-    body = f"{runs} Parts below 3 seconds are in the last line alone.\n\n{table(header, rows)}"
+        columns.insert(0, earlier)
+    nothing = ["0", "0.0"]
+    most = {name: max(float(each.get(name, nothing)[1]) for each in columns) for name in {*now, *earlier} - {_ALL}}
+    shown = [name for name in sorted(most, key=lambda name: (-most[name], name)) if most[name] >= _LEAST]
+    rows = [[name, *(cell for each in columns for cell in each.get(name, nothing))] for name in [*shown, _ALL]]
+    runs = f"Now: {_described(folder)}."
+    if earlier:
+        runs += f" Before: {_described(before) if before else 'kept from the table before'}."
+    body = f"{runs} Parts below {_LEAST} minutes are in the last line alone.\n\n{table(header, rows)}"
     write_section("suite_time", "Where the time of the tests goes", body)
+
+
+def _cells(suite: Suite) -> dict[str, list[str]]:
+    """The tests of each part, and their processor minutes."""
+    parts = {**suite.folders, _ALL: suite.total()}
+    return {name: [str(each.tests), f"{each.cpu / 60:.1f}"] for name, each in parts.items()}
+
+
+def _earlier(before: Path | None) -> dict[str, list[str]]:
+    """Those of an earlier run; without a folder, those that the table in RESULTS.md has of one."""
+    from results import rows_of
+
+    if before:
+        return _cells(read(before))
+    return {row[0]: row[1:3] for row in rows_of("suite_time", "part") if len(row) == 5}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--label", default="now", help="names the folder in build/suite-time")
-    parser.add_argument("--before", type=Path, help="the folder of an earlier run, which the section sets beside")
+    parser.add_argument("--before", type=Path, help="the folder of an earlier run (that of the table)")
     parser.add_argument("--print", action="store_true", help="print only: leave RESULTS.md as it is")
     parser.add_argument("--report", type=Path, help="read the folder of an earlier run, and run nothing")
     parser.add_argument("--files", type=int, default=25, help="how many files, tests and fixtures are printed")

@@ -49,13 +49,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick",
         action="store_true",
-        help="run the first row of each parametrised test, no test marked slow or long, and what is marked quick",
+        help="run what is marked quick, and of the tests marked neither slow nor long half, which --seed chooses, with "
+        "the first row of each",
     )
     parser.addoption(
         "--touching-torch",
         action="store_true",
         help="run the tests of what depends on the release of torch, with half of the slow ones, and of all others "
-        "what --quick runs",
+        "the first row, if they are neither slow nor long",
     )
     parser.addoption(
         "--thorough",
@@ -72,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--other-half",
         action="store_true",
-        help="where half of the tests marked slow run: the half that --seed does not choose",
+        help="of the tests of which half run, the half that --seed does not choose",
     )
     parser.addoption(
         "--seed",
@@ -186,6 +187,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not (config.getoption("quick") or config.getoption("touching_torch")):
         return
     kept = _quick(items)
+    if config.getoption("quick"):
+        kept.difference_update(_other_half(items, kept, int(config.option.seed) + config.getoption("other_half")))
     if config.getoption("touching_torch"):
         kept.update(item for item in items if _touches_torch(item.path))
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
@@ -201,6 +204,22 @@ def _quick(items: list[pytest.Item]) -> set[pytest.Item]:
         elif not item.get_closest_marker("slow") and not item.get_closest_marker("long"):
             chosen.setdefault(_test_of(item), item)
     return set(chosen.values())
+
+
+def _other_half(items: list[pytest.Item], kept: set[pytest.Item], number: int) -> Iterator[pytest.Item]:
+    """Every second one of the tests of a file that are kept, without what is marked quick.
+
+    Args:
+        items: The tests that were collected, in order.
+        kept: Those that are kept.
+        number: The seed, or the next number for the other half.
+    """
+    places: Counter[Path] = Counter()
+    for item in items:
+        if item in kept and not item.get_closest_marker("quick"):
+            places[item.path] += 1
+            if (places[item.path] + zlib.crc32(item.path.name.encode()) + number) % 2:
+                yield item
 
 
 def _test_of(item: pytest.Item) -> object:

@@ -123,6 +123,18 @@ def test_half_of_the_slow_tests_of_a_file(tmp_path):
 
 
 @pytest.mark.slow
+def test_the_quick_tests_are_the_first_rows_of_half_of_the_tests(tmp_path):
+    one = '\n\n@pytest.mark.parametrize("row", "ab")\ndef test_{name}(row):\n    note("{name}" + row)\n'
+    slow = "\n\n@pytest.mark.slow\ndef test_slow():\n    note('slow')\n"
+    asked = slow.replace("slow", "quick")
+    text = FILE + "".join(one.format(name=name) for name in "pqrst") + slow + asked
+    given = ["--seed", "4"], ["--seed", "5"], ["--seed", "4", "--other-half"]
+    first, second, other = (set(run(tmp_path / "one", "--quick", *each, text=text)[0]) for each in given)
+    assert first & second == {"quick"} and second == other
+    assert first | second == {"a", "fixture", "pa", "qa", "ra", "sa", "ta", "quick"} and len(first) in (4, 5)
+
+
+@pytest.mark.slow
 def test_what_is_skipped_is_counted_by_reason_and_failures_say_the_seed(tmp_path):
     _, printed = run(tmp_path / "one", "--seed", "7", FAIL="yes")
     assert re.search(r"=+ skipped: 3 =+\n +2  no moon\n +1  no sun\n", printed)

@@ -74,6 +74,7 @@ def test_random_operators_of_op_db_draw_anew():
     assert not torch.equal(entry.function(x, p=0.5, training=True), entry.function(x, p=0.5, training=True))
 
 
+@pytest.mark.slow
 def test_dtypes_of_a_sweep():
     def tried(key, dtypes):
         tasks, left_out = to_try(Settings((key,), "torch", 1, dtypes))

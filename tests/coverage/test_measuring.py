@@ -107,6 +107,7 @@ def test_an_input_that_older_forms_do_not_have_is_not_left_out():
         assert ("nonpad_kv_seqlen is left out" in conditions(looked.nodes[0], looked)) == expected
 
 
+@pytest.mark.slow
 def test_a_runtime_that_builds_is_asked_how_far_a_case_gets(monkeypatch):
     said = {"parse": "refused", "build": "not built", "partly": "partly built", "built": "built"}
     case = cases.case("test_relu", "")

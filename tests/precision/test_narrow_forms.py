@@ -11,6 +11,7 @@ from opbridge.precision.formats import BFLOAT16, FLOAT16, Format
 
 _SKIP = "com.microsoft.SkipSimplifiedLayerNormalization"
 _ATTENTION = "com.microsoft.GroupQueryAttention"
+_ROTATION = "com.microsoft.RotaryEmbedding"
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,8 @@ _ATTENTION = "com.microsoft.GroupQueryAttention"
         (19, FLOAT16, f"y, m = {_SKIP} (x, x, r)", [True] * 3, [True, True]),
         (19, BFLOAT16, f"y, m = {_SKIP} (x, x, r)", [True] * 3, [True, True]),
         (19, FLOAT16, f"y = {_ATTENTION} (x, x, x, , , i, i)", [True] * 3 + [False] * 4, [True]),
+        (19, FLOAT16, f"y = {_ROTATION} (x, i, x, x)", [True, False, True, True], [True]),
+        (19, BFLOAT16, f"y = {_ROTATION} (x, i, x, x)", [False] * 4, [False]),
         (19, BFLOAT16, f"y = {_ATTENTION} (x, x, x, , , i, i)", [False] * 7, [False]),
     ],
 )

@@ -125,6 +125,7 @@ def test_a_pattern_that_fits_nothing_is_a_note_with_what_was_meant():
     assert "provides='trt::MyTopk' matches no operator of the model. Did you mean 'trt::MyTopK'?" in plan.notes
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     onnx.save(MODEL, "model.onnx")

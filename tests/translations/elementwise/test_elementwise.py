@@ -198,6 +198,7 @@ def test_half() -> None:
     assert_all_match(table, special(torch.float16), others=[(torch.randn(20, dtype=torch.float16) * 3,)])
 
 
+@pytest.mark.slow
 def test_every_number_of_half_precision() -> None:
     """One rounding of what is computed in float32: logit is so, where PyTorch's own kernel rounds in between."""
     bits = torch.arange(2**16, dtype=torch.int32).to(torch.int16)

@@ -80,6 +80,7 @@ def test_filters_of_several_orders(coefficients):
     assert found is not None and found.ok and not any(each.worst.forgiven for each in found.outputs)
 
 
+@pytest.mark.slow
 def test_a_length_that_a_run_tells():
     program = opbridge.export(Filter([[1.0, -1.8, 0.85]]), _samples(50), dynamic_shapes=({2: "time"},))
     for length in (1, 2, 3, 31, 32, 33, 500):
