@@ -40,3 +40,13 @@ def test_files_are_named_from_the_working_directory():
 def test_a_file_of_a_package_of_another_environment_is_named_as_one_of_this():
     trace = '  File "/elsewhere/env/lib/python3.11/site-packages/package/layers.py", line 3, in forward\n    return x\n'
     assert [str(each) for each in sources.innermost(trace)] == ["package/layers.py:3"]
+
+
+def test_an_error_may_be_about_a_line_that_does_not_run():
+    error = ValueError("about a line")
+    inner, outer = sources.innermost(TRACE)
+    assert sources.raised_at(error) is None
+    sources.note_sources(error, ())
+    sources.note_sources(error, (inner, outer))
+    sources.note_sources(error, (outer,))  # what was said first stays
+    assert sources.noted_sources(error) == (inner, outer) and sources.raised_at(error) == inner

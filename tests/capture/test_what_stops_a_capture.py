@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import pytest
@@ -13,6 +14,7 @@ from torch import nn
 import opbridge
 from opbridge.capture import capture
 from opbridge.capture.config import CaptureConfig
+from opbridge.capture.control_flow.lowering import CFGLowering
 from opbridge.errors import CaptureError, UsageError
 
 
@@ -80,6 +82,9 @@ def unknown_container(x):
 def operators_of_our_own():
     library = torch.library.Library("opbridge_capture_test", "DEF")
     library.define("no_kernel(Tensor x) -> Tensor")
+    library.define("copied(Tensor x) -> Tensor")
+    library.impl("copied", torch.clone, "CPU")
+    library.impl("copied", torch.empty_like, "Meta")
     yield
     library._destroy()
 
@@ -232,3 +237,26 @@ def test_a_failed_capture_leaves_the_model_as_it_was():
         capture(model, X)
     assert model.calls == 0 and not hasattr(model, "last") and model.training
     assert model.norm.num_batches_tracked == 0 and torch.equal(model.norm.running_mean, torch.zeros(4))
+
+
+def test_an_operator_that_fails_in_the_joined_graph_is_named_by_its_line(monkeypatch):
+    """Two paths are captured; the operator fails where the graph of both is made, and no line of the model runs."""
+
+    def model(x):
+        x = x.cos() if x.sum() > 0 else x.sin()
+        return torch.ops.opbridge_capture_test.copied(x)  # fails: model
+
+    created = CFGLowering.__init__
+
+    def create(self, *args, **kwargs):
+        library.impl("copied", functools.partial(torch.reshape, shape=(7,)), "Meta", allow_override=True)
+        created(self, *args, **kwargs)
+
+    monkeypatch.setattr(CFGLowering, "__init__", create)
+    with (
+        torch.library._scoped_library("opbridge_capture_test", "IMPL") as library,
+        pytest.raises(CaptureError) as caught,
+    ):
+        capture(model, X)
+    assert "shape '[7]' is invalid" in str(caught.value)
+    assert f"test_what_stops_a_capture.py:{line_of(__file__, 'model')}, in model" in str(caught.value)

@@ -14,7 +14,17 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-__all__ = ["PACKAGE_FOLDER", "Source", "innermost", "of_code", "of_function", "raised_at", "raised_in"]
+__all__ = [
+    "PACKAGE_FOLDER",
+    "Source",
+    "innermost",
+    "note_sources",
+    "noted_sources",
+    "of_code",
+    "of_function",
+    "raised_at",
+    "raised_in",
+]
 
 _FRAME = re.compile(
     r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^\n]*)'
@@ -133,11 +143,31 @@ def raised_in(error: BaseException, *places: str) -> Source:
     return Source(_readable(last.filename), last.lineno or 0, last.name, last.line or "")
 
 
+_NOTED = "opbridge_sources"
+
+
+def note_sources(error: BaseException, sources: tuple[Source, ...]) -> None:
+    """Says of an exception which lines of the user's code it is about, where none of them is running.
+
+    Args:
+        error: The exception. What was said of it first stays.
+        sources: The lines, the innermost first.
+    """
+    if sources and not noted_sources(error):
+        setattr(error, _NOTED, sources)
+
+
+def noted_sources(error: BaseException) -> tuple[Source, ...]:
+    """What `note_sources` has said of an exception."""
+    found: tuple[Source, ...] = getattr(error, _NOTED, ())
+    return found
+
+
 def raised_at(error: BaseException) -> Source | None:
-    """The innermost line of the user's code that an exception passed through; None where there is none."""
+    """The innermost line of the user's code that an exception passed through, or is about; None where there is none."""
     frames = [
         Source(_readable(frame.filename), frame.lineno or 0, frame.name, frame.line or "")
         for frame in traceback.extract_tb(error.__traceback__)
         if _is_users(frame.filename)
     ]
-    return frames[-1] if frames else None
+    return frames[-1] if frames else next(iter(noted_sources(error)), None)

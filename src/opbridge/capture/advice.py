@@ -14,7 +14,7 @@ import numpy
 import torch
 
 from opbridge.base import sources
-from opbridge.base.sources import Source, innermost, raised_at
+from opbridge.base.sources import Source, innermost, noted_sources, raised_at
 from opbridge.capture.advice_rules import RULES
 from opbridge.capture.device_errors import device_advice
 from opbridge.capture.stated_sizes import Dimension, statement, statement_of_multiples
@@ -194,7 +194,7 @@ def _origin(error: BaseException) -> tuple[Source | None, Source | None]:
     """The innermost line of the model, and, where that is a library's, the line of the user that led there."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_model(frame.filename)]
     if not frames:
-        return None, None
+        return next(iter(noted_sources(error)), None), None
     own = [frame for frame in frames if not _is_library(frame.filename)]
     caller = own[-1] if own and _is_library(frames[-1].filename) else None
     return _source(frames[-1]), _source(caller)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from opbridge.base.sources import note_sources
 from opbridge.base.torch_private import torch_decisions, torch_proxies
 from opbridge.capture.control_flow.blocks import Block, Local, Outer, Phi
 from opbridge.capture.control_flow.cfg import ControlFlowGraph
@@ -108,9 +109,14 @@ class CFGLowering:
         """Runs the operators of a block."""
         for index, (target, args, kwargs, node) in enumerate(block.operators):
             if Local(block, index) in self._needed:
-                self.begin(node.meta.get("sources", tuple), node.meta.get("module_path", ""))
+                sources = node.meta.get("sources", tuple)
+                self.begin(sources, node.meta.get("module_path", ""))
                 given = self._value(kwargs, inputs, scope)
-                scope[Local(block, index)] = target(*self._value(args, inputs, scope), **given)
+                try:
+                    scope[Local(block, index)] = target(*self._value(args, inputs, scope), **given)
+                except Exception as error:  # whatever torch raises; the model's line is not running now
+                    note_sources(error, sources())
+                    raise
 
     def suppose(self, block: Block, answer: bool, inputs: Mapping[str, Any], scope: dict[Any, Any]) -> None:
         """Makes the answer of a decision known, where what it asks for is computed."""
