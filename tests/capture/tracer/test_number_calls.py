@@ -14,6 +14,7 @@ from torch import nn
 
 from opbridge.capture import capture
 from opbridge.capture.tracer import number_calls
+from opbridge.capture.tracer.model_functions import functions_of
 from opbridge.errors import CaptureError
 
 X = torch.randn(3, 4)
@@ -65,6 +66,27 @@ def centered(x):
             assert_same(taken, torch.randn(size, 4))
 
 
+@pytest.mark.parametrize(
+    ("code", "is_found"),
+    [
+        ("def model(x):\n    return x + 1", False),
+        ("def model(x):\n    return elsewhere.center(x)", True),
+        ("def model(x):\n    return centers(x)\nfrom a_package_of_functions import Centers\ncenters = Centers()", True),
+        ("def model(x):\n    return (lambda: partial(x))()\npartial = functools.partial(elsewhere.center)", True),
+    ],
+    ids=["not named", "module", "instance", "partial"],
+)
+def test_functions_of_other_packages_are_of_the_model_where_it_names_them(monkeypatch, code, is_found):
+    elsewhere, own = types.ModuleType("a_package_of_functions"), types.ModuleType("a_package_of_models")
+    for each in (elsewhere, own):
+        monkeypatch.setitem(sys.modules, each.__name__, each)
+    exec("def center(x):\n    return float(len(x))\nclass Centers:\n    __call__ = center", vars(elsewhere))
+    vars(own).update(elsewhere=elsewhere, functools=functools)
+    exec(code, vars(own))
+    found = list(functions_of(Holding(own.model), everywhere=True))
+    assert own.model in found and (elsewhere.center in found) == is_found
+
+
 def test_the_code_is_put_back_after_a_failure():
     class Failing(nn.Module):
         def forward(self, x):
@@ -90,6 +112,12 @@ def test_names_of_the_model_come_first():
     assert_same(taken, torch.randn(5, 4))
 
 
+def test_this_python_says_what_is_called(monkeypatch):
+    assert number_calls._says_what_is_called()
+    monkeypatch.setattr(number_calls, "_LOAD_GLOBAL", None)
+    assert not number_calls._says_what_is_called()
+
+
 class OfInt(nn.Module):
     def forward(self, x):
         return x * int(x.shape[0])
@@ -110,8 +138,8 @@ class OfLists(nn.Module):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [OfInt(), OfLists(), OfRange(), Calling()], ids=lambda model: type(model).__name__)
-def test_a_python_that_was_not_checked_fixes_the_size(monkeypatch, model):
-    monkeypatch.setattr(number_calls, "_IS_CHECKED", False)
+def test_a_python_that_does_not_say_what_is_called_fixes_the_size(monkeypatch, model):
+    monkeypatch.setattr(number_calls, "_SAYS_WHAT_IS_CALLED", False)
     code = type(model).forward.__code__
     with pytest.raises(CaptureError, match="requires n == 3") as caught:
         capture(model, X, dynamic_shapes={"x": {0: "n"}})

@@ -8,11 +8,11 @@ from __future__ import annotations
 import __future__ as features
 
 import ast
-import copy
 import dataclasses
 import functools
 import inspect
 import linecache
+import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType
@@ -53,16 +53,16 @@ def recompiled(code: CodeType, change: Callable[[Function], bool]) -> CodeType |
     found = _definition(code)
     if found is None:
         return None
+    node: Function = pickle.loads(pickle.dumps(found.node, pickle.HIGHEST_PROTOCOL))  # twice as fast as deepcopy
+    if not change(node):
+        return None
     # What a part of a file is compiled to, such as a block of a page, does not depend on the imports of the others.
-    forms = (found, dataclasses.replace(found, imports=()))
-    found = next((each for each in forms if _essence(_compiled(each, code)) == _essence(code)), None)
+    forms = (found, dataclasses.replace(found, imports=())) if found.imports else (found,)
+    essence = _essence(code)
+    found = next((each for each in forms if _essence(_compiled(each, code)) == essence), None)
     if found is None:
         return None
-    changed = dataclasses.replace(found, node=copy.deepcopy(found.node))
-    if not change(changed.node):
-        return None
-    ast.fix_missing_locations(changed.node)
-    new = _compiled(changed, code)
+    new = _compiled(dataclasses.replace(found, node=ast.fix_missing_locations(node)), code)
     return None if new is None or new.co_freevars != code.co_freevars else new
 
 

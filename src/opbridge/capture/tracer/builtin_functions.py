@@ -21,7 +21,8 @@ from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.filling import filled_list
 from opbridge.capture.tracer.loop_filled_lists import gathered, gathered_numbers
-from opbridge.capture.tracer.number_calls import OTHER_PACKAGES, length
+from opbridge.capture.tracer.model_functions import OTHER_PACKAGES
+from opbridge.capture.tracer.number_calls import length
 from opbridge.capture.tracer.symbolic_list import sequence_of
 
 __all__ = ["following_sizes"]

@@ -10,14 +10,16 @@ The scopes of both are the same in Python, but for what looks at the function th
 from __future__ import annotations
 
 import ast
-import sys
+from types import CodeType
 
 from opbridge.base.python_private.syntax import Function
 
 __all__ = ["first_argument", "may_be_generator", "with_own_super"]
 
 _READING_VARIABLES = frozenset({"locals", "vars", "dir", "eval", "exec"})
-_HAS_FUNCTION_OF_ITS_OWN = sys.version_info < (3, 12)
+_COMPREHENSION = (lambda values: [-each for each in values]).__code__
+_HAS_FUNCTION_OF_ITS_OWN = any(isinstance(each, CodeType) for each in _COMPREHENSION.co_consts)
+"""Whether a list comprehension is compiled to a function, as before Python 3.12."""
 
 
 def first_argument(function: Function) -> str | None:

@@ -3,16 +3,15 @@
 `int(n)` gives an int whatever `n` is, so that a symbolic size has to become a number there. Functions of the model that
 call `int`, `float`, `range` and the like have another code object while the model is captured: the same, but for the
 names of these calls, which are those of functions that keep a size symbolic. `int` that is not called, as in
-`isinstance(n, int)` or `dtype=int`, stays what it is. On a Python whose LOAD_GLOBAL has not been checked, the names
-stay, and such a call fixes the size. What is done to lists and comprehensions does not depend on the release; see
-`list_syntax`.
+`isinstance(n, int)` or `dtype=int`, stays what it is. On a Python whose LOAD_GLOBAL does not say whether what it loads
+is called, the names stay, and such a call fixes the size. What is done to lists and comprehensions does not depend on
+the release; see `list_syntax`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dis
-import functools
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -26,24 +25,30 @@ from opbridge.capture.tracer.comprehensions import as_symbolic, dict_of, list_of
 from opbridge.capture.tracer.filling import filled_list
 from opbridge.capture.tracer.list_forms import form_of
 from opbridge.capture.tracer.loop_filled_lists import copied, grown_length
+from opbridge.capture.tracer.model_functions import functions_of
 from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, Reversed, SizedSequence, Unmodified, Zipped
 from opbridge.capture.tracer.symbolic_list import SymbolicList, chained, is_list, sequence_of
 from opbridge.capture.tracer.symbolic_loops import asks, runs_over
 from opbridge.capture.tracer.tensor_sequences import Numbers, Rows
 
-__all__ = ["OTHER_PACKAGES", "FollowingCalls", "length"]
+__all__ = ["FollowingCalls", "length"]
 
-# These packages are no part of a model.
-OTHER_PACKAGES = frozenset(
-    {"torch", "opbridge", "builtins", "numpy", "sympy", "onnx", "onnx_ir", "onnxscript", "onnxruntime"}
-)
 _PREFIX = "__opbridge_"
-# An instruction holds the place of a name in one byte, of which a bit says whether it is called. That is so on these.
 _MOST_NAMES = 128
-_CHECKED = frozenset({("cpython", 3, 11), ("cpython", 3, 12), ("cpython", 3, 13)})
-_OF_TORCH: tuple[Any, ...] = (torch.nn.utils.rnn.pack_sequence,)
-"""Functions of torch that have comprehensions over the lists that they are given, and count as the model's."""
-_IS_CHECKED = (sys.implementation.name, *sys.version_info[:2]) in _CHECKED
+"""An instruction holds the place of a name in one byte, of which a bit says whether it is called."""
+
+_LOAD_GLOBAL = dis.opmap.get("LOAD_GLOBAL")
+_EXTENDED_ARG = dis.opmap.get("EXTENDED_ARG")
+
+
+def _says_what_is_called() -> bool:
+    """Whether LOAD_GLOBAL has that form in this Python, as it has from 3.11 on."""
+    code = (lambda: str(float)).__code__
+    loaded = [(each.argval, each.arg) for each in dis.get_instructions(code) if each.opcode == _LOAD_GLOBAL]
+    return loaded == [("str", code.co_names.index("str") << 1 | 1), ("float", code.co_names.index("float") << 1)]
+
+
+_SAYS_WHAT_IS_CALLED = _says_what_is_called()
 
 
 class FollowingCalls:
@@ -62,7 +67,7 @@ class FollowingCalls:
         self.everywhere = everywhere
         functions = [
             (each, code, _rewritten(list_syntax.with_symbolic_lists(code, of_lists=not everywhere), each.__globals__))
-            for each in _functions(module, everywhere)
+            for each in functions_of(module, everywhere)
             for code in (each.__code__,)
         ]
         self._functions = [(each, code, new) for each, code, new in functions if new is not code]
@@ -85,63 +90,6 @@ class FollowingCalls:
                     names.pop(name, None)
 
 
-def _functions(module: torch.nn.Module, everywhere: bool) -> Iterator[types.FunctionType]:
-    """The functions of a model, each once."""
-    seen: set[int] = set()
-    kinds = {kind for each in module.modules() for kind in type(each).__mro__}
-    own = [kind for kind in kinds if kind.__module__.partition(".")[0] not in OTHER_PACKAGES | {"opbridge"}]
-    wrapped = [kind for kind in kinds if kind.__module__.startswith("opbridge.")]  # around a model that is a function
-    found = [each for kind in (*own, *wrapped) for value in list(vars(kind).values()) for each in _within(value, seen)]
-    yield from found
-    if not everywhere:
-        return
-    yield from _OF_TORCH
-    held = [inner for each in module.modules() for value in vars(each).values() for inner in _within(value, seen)]
-    yield from held
-    packages = _packages({each.__module__ for each in (*own, *wrapped, *found, *held) if each.__module__ is not None})
-    for path, loaded in list(sys.modules.items()):
-        if path.partition(".")[0] not in packages or not isinstance(loaded, types.ModuleType):
-            continue
-        for value in list(vars(loaded).values()):
-            if isinstance(value, type) and value.__module__ == path:
-                for inner in list(vars(value).values()):
-                    yield from _within(inner, seen)
-            elif getattr(value, "__module__", None) == path and not isinstance(value, type):
-                yield from _within(value, seen)
-
-
-def _packages(paths: set[str]) -> set[str]:
-    """The packages of some Python modules, and those that they import, without Python's own and those of no model."""
-    found = {path.partition(".")[0] for path in paths}
-    for path in paths:
-        for value in list(vars(sys.modules.get(path, types)).values()):
-            is_own = type(value) in (type, types.FunctionType)
-            name = vars(value).get("__name__") if type(value) is types.ModuleType else is_own and value.__module__
-            if isinstance(name, str):
-                found.add(name.partition(".")[0])
-    return found - OTHER_PACKAGES - sys.stdlib_module_names | {"__main__"} & found
-
-
-def _within(value: Any, seen: set[int]) -> Iterator[types.FunctionType]:
-    """A function, and those that it is wrapped around, of the model."""
-    # By type alone: a package that is to be imported at its first use has attributes of every name.
-    if type(value) in (staticmethod, classmethod):
-        value = value.__func__
-    elif type(value) in (functools.partial, property):
-        value = value.func if type(value) is functools.partial else value.fget
-    if type(value) not in (types.FunctionType, _CACHED) or id(value) in seen:
-        return
-    seen.add(id(value))
-    yield from _within(vars(value).get("__wrapped__"), seen)
-    if type(value) is _CACHED:
-        return
-    if str(value.__globals__.get("__name__", "")).partition(".")[0] not in OTHER_PACKAGES:
-        yield value
-    for cell in value.__closure__ or ():
-        with contextlib.suppress(ValueError):  # a cell that is empty
-            yield from _within(cell.cell_contents, seen)
-
-
 def _rewritten(code: types.CodeType, names: dict[str, Any]) -> types.CodeType:
     """A code object with other names for the calls; the same one where it calls none of them.
 
@@ -149,7 +97,7 @@ def _rewritten(code: types.CodeType, names: dict[str, Any]) -> types.CodeType:
         code: The code object.
         names: Its globals, which may have functions of these names themselves.
     """
-    if not _IS_CHECKED:
+    if not _SAYS_WHAT_IS_CALLED:
         return code
     constants = tuple(_rewritten(each, names) if isinstance(each, types.CodeType) else each for each in code.co_consts)
     changed = any(one is not other for one, other in zip(constants, code.co_consts, strict=True))
@@ -169,10 +117,7 @@ def _rewritten(code: types.CodeType, names: dict[str, Any]) -> types.CodeType:
     return code.replace(co_code=bytes(found), co_names=renamed, co_consts=constants)
 
 
-_CACHED = functools._lru_cache_wrapper
 _INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
-_LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
-_EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
 
 
 def length(value: Any) -> Any:
