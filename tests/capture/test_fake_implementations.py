@@ -45,6 +45,16 @@ def test_one_hot_of_as_many_classes_as_there_are() -> None:
     assert_matches(lambda x: F.one_hot(x).sum(0) + 1, torch.tensor([1, 2, 0]), others=[[torch.tensor([0, 0, 0])]])
 
 
+def test_parts_of_a_length_that_data_decide_have_that_length() -> None:
+    def attention(x: torch.Tensor, begin: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
+        query, key, value = (each.narrow(1, begin.item(), length.item()) for each in (x, x.cos(), x.sin()))
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value)
+
+    x = torch.randn(2, 6, 4)
+    sizes = [(x, torch.tensor(begin), torch.tensor(length)) for begin, length in ((1, 3), (0, 6), (5, 1), (-3, 2))]
+    assert_matches(attention, *sizes[0], others=sizes[1:])
+
+
 def test_narrow_from_where_a_tensor_says() -> None:
     x = torch.randn(5, 4)
     assert_matches(lambda x, start: torch.narrow(x, 0, start, 2), x, torch.tensor(1), others=[[x, torch.tensor(-3)]])

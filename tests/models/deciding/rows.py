@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from models.deciding.model import deciding
 
 __all__: list[str] = []
@@ -82,6 +83,15 @@ def segments_of_two_tensors(x):
     splits = [torch.split(each, lengths.tolist(), dim=1) for each in (x.T, x.T.cos())]
     found = [one @ other.T + other.sum() for one, other in zip(*splits)]  # noqa: B905
     return torch.stack(found)
+
+
+@deciding(0, _segments, dynamic=False, loops=1)
+def attention_within_segments(x):
+    lengths = _segment_lengths(x)
+    splits = (torch.split(each[None], lengths.tolist(), dim=1) for each in (x, x.cos(), x.sin()))
+    queries, keys, values = splits
+    found = [F.scaled_dot_product_attention(*each) for each in zip(queries, keys, values)]  # noqa: B905 - as models have it
+    return torch.cat(found, 1)
 
 
 @deciding(2)

@@ -10,6 +10,7 @@ import torch
 
 from opbridge.base.torch_private import torch_sizes
 from opbridge.base.torch_private.torch_overrides import new_view
+from opbridge.capture.tracer.symbolic_loops import active_loops
 
 __all__ = ["OF_PARTS", "is_dynamic"]
 
@@ -110,10 +111,27 @@ def _slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, st
     return new_view(x, sizes, x.stride(), x.storage_offset() + start * stride)
 
 
+def _is_narrowed_by_data(x: torch.Tensor, dim: int, start: Any, length: Any) -> bool:
+    """To a length that data decide, which is that of the part or an error; torch would make another size for it.
+
+    Not in an execution of the model whose loops are followed: they carry the sizes of tensors, and not the numbers that
+    one of their iterations has read.
+    """
+    is_followed = active_loops() is not None
+    return not is_followed and x.dim() > 0 and type(start) in (int, torch.SymInt) and torch_sizes.is_of_data(length)
+
+
+def _narrow(x: torch.Tensor, dim: int, start: Any, length: Any) -> torch.Tensor:
+    torch._check(length >= 0)
+    sizes = [length if axis == dim % x.dim() else other for axis, other in enumerate(x.shape)]
+    return new_view(x, sizes, x.stride(), x.storage_offset() + start * x.stride(dim))
+
+
 OF_PARTS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.select.int: (_is_plain_select, _select),
     _aten.unsqueeze.default: (_is_plain_unsqueeze, _unsqueeze),
     _aten.tensor_split.sections: (_is_plain_tensor_split, _tensor_split),
     _aten.slice.Tensor: (_is_plain_slice, _slice),
+    _aten.narrow.default: (_is_narrowed_by_data, _narrow),
 }
 """Whether a function gives the shape of an operator's result, and the function."""
