@@ -7,6 +7,8 @@ import torch
 from helpers.matching import assert_matches
 from helpers.tables import assert_all_match
 
+import opbridge
+
 F = torch.nn.functional
 AUTO = torch.export.Dim.AUTO
 PLANE = {"x": {0: AUTO, 2: AUTO, 3: AUTO}}
@@ -124,6 +126,30 @@ def test_without_a_batch():
     assert_all_match(LINE, _random(3, 11), others=[(_random(3, 11),)])
     assert_all_match(AVERAGE | MAXIMUM | ADAPTIVE, _random(3, 6, 8), others=[(_random(3, 6, 8),)])
     assert_all_match(VOLUME, _random(2, 4, 5, 6), others=[(_random(2, 4, 5, 6),)])
+
+
+def _pooled_to_short_segments(x):
+    return F.adaptive_avg_pool2d(x, (7, 3)), F.adaptive_avg_pool2d(x, (2, 3)), F.adaptive_avg_pool2d(x[0], (3, 7))
+
+
+def test_short_segments_of_float16_are_not_cast():
+    """vgg16 pools the 2 x 2 pixels that are left of a small image to 7 x 7."""
+    x = _random(2, 3, 2, 4, dtype=torch.float16)
+    largest = torch.full_like(x, torch.finfo(x.dtype).max)
+    program = assert_matches(_pooled_to_short_segments, x, others=[(x * 1e4,), (largest,)])
+    assert "Cast" not in {node.op_type for node in program.model.graph}
+
+
+def test_short_segments_of_bfloat16_are_not_cast():
+    x = _random(2, 3, 2, 4, dtype=torch.bfloat16)
+    program = opbridge.export(_pooled_to_short_segments, (x,), target="tensorrt:10.15")
+    assert program.verification.ok
+    assert "Cast" not in {node.op_type for node in program.model.graph}
+
+
+def test_long_segments_of_half_precision():
+    x = _random(1, 2, 101, dtype=torch.float16)
+    assert_matches(lambda x: F.adaptive_avg_pool1d(x, 7), x, others=[(x * 1e4,)])
 
 
 @pytest.mark.parametrize("pool", [F.avg_pool2d, F.avg_pool3d])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import lcm, prod
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from opbridge.translations.lib.dims import (
     product,
     shape_of,
 )
-from opbridge.translations.lib.dtypes import FLOATS, cast, const, widen
+from opbridge.translations.lib.dtypes import FLOATS, HALVES, cast, const, widen
 from opbridge.translations.lib.reshaping import reshape, with_batch
 from opbridge.translations.lib.windows import end_padding, pad, pooled_size, sliding_windows, strided_slice
 from opbridge.translations.registry import builtin
@@ -228,6 +228,8 @@ def adaptive_avg_pool(self, output_size):
     steps = _window_sizes(lengths, wanted_sizes)
     if steps is not None and self.dtype != ir.DataType.DOUBLE:
         return with_batch(self, rank + 2, lambda x: _average(x, steps, steps, [0] * rank, False, False))
+    if self.dtype in HALVES and (repeated := _repeated_elements(lengths, wanted_sizes)) is not None:
+        return _mean_of_repeated(self, repeated)
     self, whole = widen(self), len(self.shape)
     for axis, (length, wanted) in enumerate(zip(lengths, wanted_sizes, strict=True), start=whole - rank):
         if length != wanted:
@@ -317,6 +319,42 @@ def _mean_of_segments(self: Any, axis: int, length: Dim, wanted: Dim, rank: int)
         inside, count = op.Unsqueeze(inside, later), op.Unsqueeze(count, later)
     total = op.ReduceSum(op.Where(inside, gathered, op.CastLike(0, self)), [axis + 1], keepdims=0)
     return op.Div(total, op.CastLike(op.Squeeze(count, [1]), self))
+
+
+_MOST_REPEATED = 12
+"""The largest common multiple of lengths for which elements are repeated: that of 1, 2, 3 and 4."""
+
+
+def _repeated_elements(lengths: list[Dim], wanted: list[Dim]) -> list[Any] | None:
+    """For each dimension, the places of each segment's elements, repeated so that all segments have one length.
+
+    Returns:
+        Arrays of shape (out, length), or None for a dimension that keeps its size. None for all of them where a size
+        is not known or 0, or where that length would be large.
+    """
+    if not all(dim.is_known and dim > 0 for dim in (*lengths, *wanted)):
+        return None
+    found: list[Any] = []
+    for length, out in zip(map(int, lengths), map(int, wanted), strict=True):
+        if length == out:
+            found.append(None)
+            continue
+        segments = [np.arange(i * length // out, -((i + 1) * -length // out)) for i in range(out)]
+        common = lcm(*(len(each) for each in segments))
+        if common > _MOST_REPEATED:
+            return None
+        found.append(np.stack([each.repeat(common // len(each)) for each in segments]))
+    return found
+
+
+def _mean_of_repeated(self: Any, repeated: list[Any]) -> Any:
+    """The means of segments of one length, of all dimensions at once, so that they are rounded once."""
+    reduced: list[int] = []
+    for axis, places in reversed(list(enumerate(repeated, start=len(self.shape) - len(repeated)))):
+        if places is not None:
+            self = op.Gather(self, const(places), axis=axis)
+            reduced = [axis + 1, *(each + 1 for each in reduced)]
+    return op.ReduceMean(self, reduced, keepdims=0)
 
 
 @builtin("aten::fractional_max_pool2d", "aten::fractional_max_pool3d")
