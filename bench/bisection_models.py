@@ -11,7 +11,7 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
-__all__ = ["MODELS"]
+__all__ = ["ITERATIONS", "MODELS"]
 
 _RNG = np.random.default_rng(0)
 
@@ -173,7 +173,54 @@ def _with_loop() -> onnx.ModelProto:
     return _graph([_node("MatMul", "x w", "a"), loop, *_chain(9, "c", "b", "y")])
 
 
+class _Repeated(nn.Module):
+    """A block as often as data say, and the states of all iterations."""
+
+    def __init__(self, keeps: bool) -> None:
+        super().__init__()
+        self.block, self.keeps = _Gated(16), keeps
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        states = []
+        for _ in range(_times(x)):
+            x = torch.tanh(x + self.block(x))
+            if self.keeps:
+                states.append(x)
+        return torch.stack(states).sum(0) if self.keeps else x
+
+
+class _Until(nn.Module):
+    """A block until its result is small or data say so, with a branch in each iteration."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(_times(x)):
+            if x.abs().max() < 0.01:
+                break
+            step = torch.sin(self.block(x)) * 0.3
+            x = x * 0.8 + step * 0.1 if step.sum() > 0 else x * 0.9 - step * 0.1
+        return x
+
+
+_TIMES = 20
+
+
+def _times(x: torch.Tensor) -> int:
+    """As many iterations for any data, which no exporter can know."""
+    return int((x * 0).sum()) + _TIMES
+
+
+def _repeated(keeps: bool) -> Callable[[], Any]:
+    return lambda: (_Repeated(keeps).eval(), (torch.randn(2, 16),))
+
+
 _SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+
+ITERATIONS = {"loop": 3, "loop of data": _TIMES, "loop that keeps its states": _TIMES, "loop that is left": _TIMES}
+"""How many iterations the loops of models have, or more."""
 
 MODELS: dict[str, Callable[[], Any]] = {
     "chain of 30": lambda: _graph(_chain(30, "c", "x", "y")),
@@ -184,6 +231,9 @@ MODELS: dict[str, Callable[[], Any]] = {
     "functions": lambda: _with_functions(12, False),
     "nested functions": lambda: _with_functions(12, True),
     "loop": _with_loop,
+    "loop of data": _repeated(False),
+    "loop that keeps its states": _repeated(True),
+    "loop that is left": lambda: (_Until().eval(), (torch.randn(2, 16),)),
     "mlp": _blocks(4, lambda: nn.Sequential(nn.Linear(16, 16), nn.ReLU())),
     "deep mlp": _blocks(24, lambda: _Residual(nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 16), nn.GELU()))),
     "gated": _blocks(6, lambda: _Residual(_Gated(16))),

@@ -70,6 +70,47 @@ def test_scan_carries_and_collects():
 
 
 @pytest.mark.slow
+def test_complex_numbers_are_carried():
+    """In the file they are pairs of numbers, in a dimension more."""
+
+    def repeated(x, count):
+        z = torch.complex(x, x * 0.5)
+        for _ in range(int(count)):
+            z = z * z + 0.1
+        return z.abs()
+
+    x = torch.linspace(-0.5, 0.5, 12).view(3, 4)
+    assert_matches(repeated, x, torch.tensor(3), others=[(x * 0.5, torch.tensor(5)), (x, torch.tensor(0))])
+
+    def scanned(x):
+        z = torch.complex(x, x * 0.5)
+        last, rows = scan(lambda carry, row: (carry * row, carry + row), z[0], z)
+        return last.abs(), rows.real
+
+    assert_matches(scanned, x, others=[(x.flip(0),)])
+
+
+def _said(graph):
+    """What the nodes of a graph say which nodes of the captured graph they are of."""
+    return [node.metadata_props["opbridge.node"] for node in graph if "opbridge.node" in node.metadata_props]
+
+
+def test_nodes_of_bodies_say_which_nodes_of_the_subgraphs_they_are_of():
+    def loop(n, x):
+        return torch.while_loop(lambda n, y: n < 5, lambda n, y: (n + 1, y.sin() * 2), (n, x))
+
+    program = opbridge.export(loop, (torch.tensor(0), torch.ones(3)), verify=False)
+    (node,) = [each for each in program.model.graph if each.op_type == "Loop"]
+    # The condition is built before the loop, too, where its nodes are none of the graph around it.
+    assert _said(program.model.graph) == ["while_loop:0 while_loop:1"]
+    assert sorted(_said(node.attributes["body"].as_graph())) == ["add", "condition_of_lt", "mul", "sin"]
+
+    program = opbridge.export(lambda x: scan(lambda a, row: (a + row, a * row), x[0], x), (torch.ones(2, 3),))
+    (node,) = [each for each in program.model.graph if each.op_type == "Scan"]
+    assert sorted(_said(node.attributes["body"].as_graph())) == ["add", "mul"]
+
+
+@pytest.mark.slow
 def test_no_grad_and_autocast_regions():
     def model(x):
         with torch.no_grad():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torch.fx import GraphModule, Node
 
-__all__ = ["KNOWN", "bodies"]
+__all__ = ["CONDITION", "KNOWN", "bodies", "inner_name"]
 
 KNOWN = frozenset(
     {
@@ -23,6 +23,9 @@ KNOWN = frozenset(
 )
 """The higher-order operators that `opbridge.translate.control_flow` builds."""
 
+CONDITION = "condition"
+"""What the nodes of a loop's condition are named after, where they stand beside those of its body: see `inner_name`."""
+
 
 def bodies(node: Node, module: GraphModule) -> Iterator[GraphModule]:
     """The subgraphs of a higher-order operator."""
@@ -35,3 +38,13 @@ def bodies(node: Node, module: GraphModule) -> Iterator[GraphModule]:
 
 def _is_module(module: GraphModule, node: Node) -> bool:
     return isinstance(getattr(module, str(node.target), None), GraphModule)
+
+
+def inner_name(holder: str, name: str) -> str:
+    """What a node of a subgraph is called in the graph around it, or where subgraphs stand beside each other.
+
+    Args:
+        holder: The name of the node that holds the subgraph, or what the subgraph is of it.
+        name: The name of the node in the subgraph, or its key: "split:1".
+    """
+    return f"{holder}_of_{name}"

@@ -11,7 +11,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from opbridge.base.wording import counted
 from opbridge.graph.operators import operator_of
 
-__all__ = ["Running", "is_control_flow", "run_control_flow"]
+__all__ = ["Running", "goes_on", "is_control_flow", "run_control_flow", "run_subgraph"]
 
 
 class Running(Interpreter):
@@ -61,34 +61,54 @@ def run_control_flow(
     return _RUNS[str(operator_of(node))](node, args, note, most_iterations)
 
 
+def run_subgraph(
+    body: Any,
+    operands: Sequence[Any],
+    note: Callable[[Node, bool], None] | None = None,
+    most_iterations: int | None = None,
+) -> Any:
+    """What a graph that a node holds gives.
+
+    Args:
+        body: The graph, or a function.
+        operands: The values of its placeholders.
+        note: See `Running`.
+        most_iterations: See `Running`.
+    """
+    return Running(body, note, most_iterations).run(*operands) if isinstance(body, GraphModule) else body(*operands)
+
+
+def goes_on(
+    condition: Any,
+    operands: Sequence[Any],
+    note: Callable[[Node, bool], None] | None = None,
+    most_iterations: int | None = None,
+) -> bool:
+    """Whether a loop has a further iteration; the arguments are those of `run_subgraph`."""
+    value = run_subgraph(condition, operands, note, most_iterations)
+    return bool(value[0] if isinstance(value, (tuple, list)) else value)
+
+
 def _branch(node: Node, args: Sequence[Any], note: Any, most_iterations: int | None) -> Any:
     condition, if_true, if_false, operands = args
     answer = bool(condition)
     if note is not None:
         note(node, answer)
-    return _run(if_true if answer else if_false, operands, note, most_iterations)
+    return run_subgraph(if_true if answer else if_false, operands, note, most_iterations)
 
 
 def _repeat(node: Node, args: Sequence[Any], note: Any, most_iterations: int | None) -> Any:
     condition, body, carried, given = args
     carried = tuple(carried)
     for iteration in itertools.count():
-        goes_on = bool(_only(_run(condition, (*carried, *given), note, most_iterations)))
+        is_going = goes_on(condition, (*carried, *given), note, most_iterations)
         if iteration == 0 and note is not None:
-            note(node, goes_on)
-        if not goes_on:
+            note(node, is_going)
+        if not is_going:
             return carried
         if iteration == most_iterations:
             raise RuntimeError(f"a loop has more than {counted(iteration, 'iteration')}")
-        carried = tuple(_run(body, (*carried, *given), note, most_iterations))
-
-
-def _run(body: Any, operands: Sequence[Any], note: Any, most_iterations: int | None) -> Any:
-    return Running(body, note, most_iterations).run(*operands) if isinstance(body, GraphModule) else body(*operands)
-
-
-def _only(value: Any) -> Any:
-    return value[0] if isinstance(value, (tuple, list)) else value
+        carried = tuple(run_subgraph(body, (*carried, *given), note, most_iterations))
 
 
 _RUNS = {"higher_order::cond": _branch, "higher_order::while_loop": _repeat}

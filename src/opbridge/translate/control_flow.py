@@ -11,13 +11,14 @@ invoke_subgraph, ...
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import onnx_ir as ir
 import torch
 from torch.fx import GraphModule, Node
 
 from opbridge.errors import TranslationError
+from opbridge.graph.control_flow import CONDITION, inner_name
 
 if TYPE_CHECKING:
     from opbridge.onnx.builder import Builder
@@ -28,8 +29,22 @@ __all__ = ["TRANSLATIONS", "Walk", "translate"]
 _END = (1 << 63) - 1
 """As the end of a Slice: all that there is."""
 
-Walk = Callable[[GraphModule, Sequence[Any]], Sequence[Any]]
-"""Builds the nodes of a graph, given the values of its placeholders, and returns its outputs."""
+
+class Walk(Protocol):
+    """Builds the nodes of a graph."""
+
+    def __call__(
+        self, graph: GraphModule, given: Sequence[Any], /, naming: Callable[[str], str] | None = None
+    ) -> Sequence[Any]:
+        """Builds the nodes of a graph and returns its outputs.
+
+        Args:
+            graph: The graph.
+            given: The values of its placeholders.
+            naming: What the ONNX nodes say which node of the graph they are of, by the node's name; None: they do not
+                say it, since they stand among the nodes of another graph.
+        """
+        ...
 
 
 def translate(
@@ -46,7 +61,7 @@ def _cond(
 
     def tensors(branch: Any) -> list[Any]:
         """What a branch returns, without what both branches return as None."""
-        return [value for value, leaf in zip(walk(branch, operands), returned, strict=True) if leaf is not None]
+        return [value for value, leaf in zip(walk(branch, operands, str), returned, strict=True) if leaf is not None]
 
     then = builder.body("then", [], lambda: tensors(on_true))
     otherwise = builder.body("else", [], lambda: tensors(on_false))
@@ -66,8 +81,8 @@ def _while_loop(
     inside = [_like(builder, *each) for each in zip(names, carried, shapes, strict=True)]
 
     def make() -> list[Any]:
-        following = list(walk(body, [*inside, *additional]))
-        (again,) = walk(condition, [*following, *additional])
+        following = list(walk(body, [*inside, *additional], str))
+        (again,) = walk(condition, [*following, *additional], lambda name: inner_name(CONDITION, name))
         return [again, *following]
 
     graph = builder.body("body", [iteration, go_on, *inside], make)
@@ -147,7 +162,8 @@ def _scan(
         for index, (value, shape) in enumerate(zip(carried, shapes, strict=True))
     ]
     slices = _slices(builder, sequences)
-    graph = builder.body("body", [*inside, *slices], lambda: walk(combine, [*inside, *slices, *(additional or ())]))
+    given = [*inside, *slices, *(additional or ())]
+    graph = builder.body("body", [*inside, *slices], lambda: walk(combine, given, str))
     attributes = {"body": graph, "num_scan_inputs": len(slices)}
     return _call(builder, "Scan", [*carried, *sequences], attributes, graph.outputs)
 
@@ -173,7 +189,7 @@ def _associative_scan(
     slices = _slices(builder, sequences)
 
     def make() -> list[Any]:
-        combined = walk(combine, [*inside, *slices, *(additional or ())])
+        combined = walk(combine, [*inside, *slices, *(additional or ())], str)
         results = [builder.emit("Where", (has_started, *each)) for each in zip(combined, slices, strict=True)]
         return [builder.constant(True), *results, *results]
 
@@ -202,8 +218,7 @@ def _kept_shapes(body: GraphModule, count: int) -> list[list[int | None] | None]
     placeholders = [node for node in body.graph.nodes if node.op == "placeholder"][:count]
     results = _returned(body)
     return [
-        _common(getattr(before.meta.get("val"), "shape", None), _shape_of(after))
-        for before, after in zip(placeholders, results, strict=False)
+        _common(_shape_of(before), _shape_of(after)) for before, after in zip(placeholders, results, strict=False)
     ] + [None] * (count - min(len(placeholders), len(results)))
 
 
@@ -213,8 +228,12 @@ def _returned(body: GraphModule) -> list[Any]:
     return list(returned) if isinstance(returned, (list, tuple)) else [returned]
 
 
-def _shape_of(value: Any) -> Any:
-    return getattr(value.meta.get("val"), "shape", None) if isinstance(value, Node) else None
+def _shape_of(value: Any) -> list[Any] | None:
+    """The sizes that the file has for a node: complex numbers are pairs, in a dimension after the last."""
+    found = value.meta.get("val") if isinstance(value, Node) else None
+    if not isinstance(found, torch.Tensor):
+        return None
+    return [*found.shape, 2] if found.is_complex() else list(found.shape)
 
 
 def _common(left: Any, right: Any) -> list[int | None] | None:

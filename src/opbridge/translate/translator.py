@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +135,7 @@ class _Walk:
         self.faults: dict[Node, Fault] = {}
         self._depth = 0
         self._named = 1  # how deep the nodes are whose ONNX nodes say which node they are of
+        self._naming: Callable[[str], str] = str  # what they say, by the name of the node
         self._raised_by: Step | None = None
 
     def graph(self, module: GraphModule, arguments: Sequence[Any] | None = None) -> Any:
@@ -194,15 +195,17 @@ class _Walk:
             if results.returned == 1 and len(results.values) > 1 and isinstance(found, list):
                 self.stands_for[node] = found[0]
 
-    @contextlib.contextmanager
-    def _naming_branches(self, operator: str) -> Iterator[None]:
-        """Within this context, the nodes of branches, each a graph of its own, say which node they are of."""
-        named = self._named
-        self._named = self._depth + 1 if operator == "higher_order::cond" else named
+    def _subgraph(
+        self, module: GraphModule, arguments: Sequence[Any], /, naming: Callable[[str], str] | None = None
+    ) -> list[Any]:
+        """Builds the nodes of a graph that an operator holds; see `opbridge.translate.control_flow.Walk`."""
+        before = self._named, self._naming
+        if naming is not None:
+            self._named, self._naming = self._depth + 1, naming
         try:
-            yield
+            return [self.values.as_tensor(value) for value in _listed(self.graph(module, arguments))]
         finally:
-            self._named = named
+            self._named, self._naming = before
 
     def _labelled(self, node: Node, operator: str) -> contextlib.AbstractContextManager[None]:
         if self._depth > 1 and not has_module_path(node):
@@ -249,14 +252,13 @@ class _Walk:
             built = self.graph(step.graph, [self.stands_for[argument] for argument in node.all_input_nodes])
         elif operator.startswith("higher_order::"):
             convert = self.values.as_operand
-            with self._naming_branches(operator):
-                built = control_flow.translate(
-                    operator,
-                    self.builder,
-                    lambda graph, given: [self.values.as_tensor(value) for value in _listed(self.graph(graph, given))],
-                    [convert(argument) for argument in args],
-                    {name: convert(value) for name, value in kwargs.items()},
-                )
+            built = control_flow.translate(
+                operator,
+                self.builder,
+                self._subgraph,
+                [convert(argument) for argument in args],
+                {name: convert(value) for name, value in kwargs.items()},
+            )
         elif step.route in operator_nodes.ROUTES:
             values = operator_nodes.Values(self.stands_for.__getitem__, self.values.as_tensor, self.values.described)
             built = operator_nodes.build(node, step.route, self.builder, values)
@@ -313,7 +315,7 @@ class _Walk:
             if self._depth == 1 and producer is not None and "opbridge.node" not in producer.metadata_props:
                 value.name = self.builder.unique(f"{self.builder.prefix}{suffix}")
             if producer is not None:
-                _append(producer.metadata_props, "opbridge.node", f"{node.name}{suffix}")
+                _append(producer.metadata_props, "opbridge.node", f"{self._naming(node.name)}{suffix}")
                 _append(producer.metadata_props, "opbridge.output", value.name or "")
         return value
 

@@ -12,11 +12,13 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import Node
 
 from opbridge.capture.functionalize import FunctionalGraph
 from opbridge.graph.captured_graph import Leaf
+from opbridge.graph.control_flow import inner_name
 from opbridge.graph.operators import operator_of
+from opbridge.verification.graph_copy import GraphCopy
 from opbridge.verification.graph_run import GraphRun
 
 __all__ = ["along_taken_branches"]
@@ -26,7 +28,11 @@ _COND = "higher_order::cond"
 
 
 def along_taken_branches(
-    model: ir.Model, functional: FunctionalGraph, leaves: Sequence[Any], matters: Callable[[Node], bool]
+    model: ir.Model,
+    functional: FunctionalGraph,
+    leaves: Sequence[Any],
+    matters: Callable[[Node], bool],
+    note: Callable[[str, str], None] | None = None,
 ) -> tuple[ir.Model, FunctionalGraph]:
     """The model and the graph with the branches that inputs take, where these hold a node that matters.
 
@@ -35,6 +41,7 @@ def along_taken_branches(
         functional: The captured graph that it was made from. It is not changed.
         leaves: The leaves of `(args, kwargs)`.
         matters: Whether a node matters.
+        note: Is told of each decision the name of its condition, in the model and in the graph.
 
     Raises:
         Unusable: PyTorch cannot compute a node.
@@ -49,9 +56,12 @@ def along_taken_branches(
         model = model.clone()
         for each in list(model.graph):
             name = _name_of(each) if each.op_type == "If" else None
-            taken = next((answer for node, answer in answers.items() if node.name == name), None)
-            if name is not None and taken is not None:
-                _put_branch(model.graph, each, name, taken)
+            decision = next((node for node in answers if node.name == name), None)
+            if name is not None and decision is not None:
+                conditions = each.inputs[0], decision.args[0]
+                if note is not None and conditions[0] is not None and isinstance(conditions[1], Node):
+                    note(str(conditions[0].name), conditions[1].name)
+                _put_branch(model.graph, each, name, answers[decision])
         functional = _with_branches(functional, answers)
     return model, functional
 
@@ -107,7 +117,7 @@ def _put_branch(graph: ir.Graph, decision: ir.Node, name: str, answer: bool) -> 
     for node in nodes:
         keys = node.metadata_props.get("opbridge.node", "").split()
         if keys:
-            node.metadata_props["opbridge.node"] = " ".join(_inner(name, key) for key in keys)
+            node.metadata_props["opbridge.node"] = " ".join(inner_name(name, key) for key in keys)
     graph.insert_before(decision, nodes)
     for old, new in zip(decision.outputs, returned, strict=True):
         if any(output is old for output in graph.outputs):
@@ -121,44 +131,18 @@ def _put_branch(graph: ir.Graph, decision: ir.Node, name: str, answer: bool) -> 
     graph.remove(decision, safe=True)
 
 
-def _inner(name: str, key: str) -> str:
-    """What a node of a branch is called in the graph around it."""
-    return f"{name}_of_{key}"
-
-
 def _with_branches(functional: FunctionalGraph, answers: dict[Node, bool]) -> FunctionalGraph:
     """The captured graph with the branches of some decisions in their place."""
     old = functional.graph
-    root = torch.nn.Module()
-    graph = Graph()
-    stands_for: dict[Node, Any] = {}
-
-    def copied(node: Node, name: str) -> Node:
-        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda argument: stands_for[argument])
-        target: Any = node.target
-        if node.op == "get_attr":
-            value: Any = node.graph.owning_module
-            for part in str(node.target).split("."):
-                value = getattr(value, part)
-            target = f"{name}_value"
-            setattr(root, target, value)
-        new = graph.create_node(node.op, target, args, kwargs, name, node.type)
-        new.meta = dict(node.meta)
-        return new
+    copy = GraphCopy()
+    stands_for = copy.stands_for
 
     def put(decision: Node) -> Any:
         taken: Any = decision.args[1 if answers[decision] else 2]
         branch: Any = getattr(decision.graph.owning_module, str(taken.target))
         operands: Any = decision.args[3] if len(decision.args) > 3 else ()
-        given = iter([stands_for[each] if isinstance(each, Node) else each for each in operands])
-        for inner in branch.graph.nodes:
-            if inner.op == "placeholder":
-                stands_for[inner] = next(given)
-            elif inner.op == "output":
-                return torch.fx.node.map_arg(inner.args[0], lambda argument: stands_for[argument])
-            else:
-                stands_for[inner] = copied(inner, _inner(decision.name, inner.name))
-        raise AssertionError("a graph without an output")
+        given = [stands_for[each] if isinstance(each, Node) else each for each in operands]
+        return copy.put(branch, given, lambda name: inner_name(decision.name, name))
 
     for node in old.graph.nodes:
         if node in answers:
@@ -166,7 +150,7 @@ def _with_branches(functional: FunctionalGraph, answers: dict[Node, bool]) -> Fu
         elif node.op == "call_function" and operator_of(node) == "_operator::getitem" and node.args[0] in answers:
             stands_for[node] = stands_for[node.args[0]][node.args[1]]
         else:
-            stands_for[node] = copied(node, node.name)
+            copy.add(node, node.name)
 
     def leaf(each: Leaf) -> Leaf:
         if each.node is None:
@@ -176,7 +160,7 @@ def _with_branches(functional: FunctionalGraph, answers: dict[Node, bool]) -> Fu
 
     captured = dataclasses.replace(
         old,
-        module=GraphModule(root, graph),
+        module=copy.module(),
         inputs=tuple(map(leaf, old.inputs)),
         outputs=tuple(map(leaf, old.outputs)),
         weights={stands_for[node]: weight for node, weight in old.weights.items()},

@@ -75,6 +75,14 @@ def test_an_operator_of_the_branch_that_is_taken_is_named(planted):
 
 
 @pytest.mark.slow
+def test_a_decision_that_is_taken_otherwise_is_named(planted):
+    path, model, args, name = planted(_Branching, "Greater", "Less")
+    found = opbridge.bisect(path, model, args, isolated=False)
+    assert not found.ok and found.culprit.operators[0].operator == "aten::gt.Scalar" and found.culprit.alone
+    assert name in [each.node for each in found.culprit.operators]
+
+
+@pytest.mark.slow
 def test_a_file_that_agrees_has_no_culprit(tmp_path):
     model, args = _Net().eval(), (torch.randn(3, 8),)
     opbridge.export(model, args, tmp_path / "model.onnx", verify=False)

@@ -128,32 +128,140 @@ def test_the_search_goes_into_a_function():
     assert found.culprit.first.operator == "Sigmoid" and found.culprit.within == ("function my::Block 'call'",)
 
 
-def _with_loop(operator):
+def _float(name):
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+
+
+def _with_loop(operator, count=9, wrong=5):
+    """A loop that applies an operator in one of its iterations, to a value that is carried and one from outside."""
+    nodes = [
+        _node("Identity", "go", "goes"),
+        _node("Add", "state outside", "sum"),
+        _node(operator, "sum", "other"),
+        _node("Neg", "sum", "same"),
+        _node("Equal", "turn wrong", "is_wrong"),
+        _node("Where", "is_wrong other same", "next"),
+        _node("ReduceMax", "next", "largest", keepdims=0),
+    ]
+    scalars = [("turn", TensorProto.INT64), ("go", TensorProto.BOOL)]
     body = helper.make_graph(
-        [_node("Identity", "go", "goes"), _node(operator, "state", "next")],
+        nodes,
+        "body",
+        [*(helper.make_tensor_value_info(name, dtype, []) for name, dtype in scalars), _float("state")],
+        [helper.make_tensor_value_info("goes", TensorProto.BOOL, []), _float("next"), _float("largest")],
+    )
+    outer = [
+        _node("Sin", "x", "a"),
+        _node("Cos", "x", "outside"),
+        helper.make_node("Loop", ["count", "yes", "a"], ["b", "maxima"], name="turns", body=body),
+        _node("Exp", "b", "y"),
+    ]
+    constants = {"count": np.int64(count), "wrong": np.int64(wrong), "yes": np.bool_(True)}
+    return _model(outer, initializers=[numpy_helper.from_array(value, name) for name, value in constants.items()])
+
+
+@pytest.mark.parametrize(("count", "wrong"), [(1, 0), (9, 0), (9, 5), (9, 8), (300, 211)])
+def test_the_search_goes_into_the_first_iteration_of_a_loop_that_differs(count, wrong):
+    found = _bisect(_with_loop("Cos", count, wrong), _with_loop("Sigmoid", count, wrong))
+    assert found.culprit.first.node == "Sigmoid_other" and found.culprit.alone and found.culprit.inputs_agree
+    assert found.culprit.within == (f"Loop 'turns', iteration {wrong}",)
+    assert found.runs <= 4 * math.log2(count) + 20
+
+
+def _if_of_a_constant(operator):
+    model = _with_if(operator)
+    kept = [node for node in model.graph.node if node.op_type not in ("ReduceMax", "Greater")]
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    model.graph.initializer.append(numpy_helper.from_array(np.bool_(True), "c"))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "node", "within"),
+    [
+        (_if_of_a_constant, "Sigmoid_q", "If 'choose', then_branch"),
+        (_with_loop, "Sigmoid_other", "Loop 'turns', iteration 5"),
+    ],
+    ids=["condition", "trip count"],
+)
+def test_what_decides_is_read_from_beside_the_file(tmp_path, make, node, within):
+    paths = [tmp_path / f"{operator}.onnx" for operator in ("Cos", "Sigmoid")]
+    for path in paths:
+        onnx.save(make(path.stem), path, save_as_external_data=True, location=path.stem, size_threshold=0)
+    found = opbridge.bisect(paths[0], paths[1], isolated=False)
+    assert found.culprit.first.node == node and found.culprit.within == (within,)
+
+
+def test_a_loop_that_differs_in_how_often_it_runs_is_named():
+    found = _bisect(_with_loop("Cos", 9), _with_loop("Cos", 8))
+    assert found.culprit.first.operator == "Loop" and found.culprit.within == ()
+
+
+def _ending_loop(operator):
+    """A loop without a trip count, which ends where a value is large."""
+    body = helper.make_graph(
+        [
+            _node("Add", "state outside", "sum"),
+            _node(operator, "sum", "other"),
+            _node("Add", "other sum", "next"),
+            _node("ReduceMax", "next", "largest", keepdims=0),
+            _node("Less", "largest limit", "goes"),
+        ],
         "body",
         [
             helper.make_tensor_value_info("turn", TensorProto.INT64, []),
             helper.make_tensor_value_info("go", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("state", TensorProto.FLOAT, None),
+            _float("state"),
         ],
-        [
-            helper.make_tensor_value_info("goes", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("next", TensorProto.FLOAT, None),
-        ],
+        [helper.make_tensor_value_info("goes", TensorProto.BOOL, []), _float("next")],
     )
-    nodes = [
-        _node("Sin", "x", "a"),
-        helper.make_node("Loop", ["three", "yes", "a"], ["b"], name="turns", body=body),
-        _node("Exp", "b", "y"),
+    outer = [
+        _node("Abs", "x", "outside"),
+        helper.make_node("Loop", ["", "yes", "outside"], ["b"], name="turns", body=body),
+        _node("Log", "b", "y"),
     ]
-    constants = [numpy_helper.from_array(np.int64(3), "three"), numpy_helper.from_array(np.bool_(True), "yes")]
-    return _model(nodes, initializers=constants)
+    constants = {"limit": np.float32(50), "yes": np.bool_(True)}
+    return _model(outer, initializers=[numpy_helper.from_array(value, name) for name, value in constants.items()])
 
 
-def test_a_loop_is_named_that_holds_the_wrong_operator():
-    found = _bisect(_with_loop("Cos"), _with_loop("Sin"))
-    assert found.culprit.first.operator == "Loop" and found.culprit.alone
+def test_the_search_goes_into_a_loop_that_ends_by_its_condition():
+    found = _bisect(_ending_loop("Sigmoid"), _ending_loop("Tanh"))
+    assert found.culprit.first.node == "Tanh_other" and found.culprit.within == ("Loop 'turns', iteration 0",)
+
+
+def _with_scan(operator, is_backward, axis):
+    body = helper.make_graph(
+        [
+            _node("Add", "state element", "sum"),
+            _node(operator, "sum", "other"),
+            _node("ReduceMax", "element", "largest", keepdims=0),
+            _node("Greater", "largest limit", "is_large"),
+            _node("Where", "is_large other sum", "next"),
+            _node("Neg", "next", "out"),
+        ],
+        "body",
+        [_float("state"), _float("element")],
+        [_float("next"), _float("out")],
+    )
+    node = helper.make_node(
+        "Scan", ["start", "turned"], ["last", "rows"], name="rows", body=body, num_scan_inputs=1,
+        scan_input_axes=[axis], scan_input_directions=[int(is_backward)], scan_output_axes=[axis],
+    )  # fmt: skip
+    turned = _node("Transpose", "x", "turned", perm=[1, 0]) if axis else _node("Identity", "x", "turned")
+    outer = [turned, node, _node("Add", "last zero", "y")]
+    constants = {"start": np.zeros(8, np.float32), "limit": np.float32(5), "zero": np.zeros((1, 8), np.float32)}
+    return _model(outer, initializers=[numpy_helper.from_array(value, name) for name, value in constants.items()])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("is_backward", [False, True])
+def test_the_search_goes_into_the_first_iteration_of_a_scan_that_differs(is_backward, axis):
+    x = np.random.default_rng(0).standard_normal((7, 8)).astype(np.float32)
+    x[4, 3] = 9
+    found = _bisect(_with_scan("Cos", is_backward, axis), _with_scan("Sigmoid", is_backward, axis), inputs={"x": x})
+    assert found.culprit.first.node == "Sigmoid_other" and found.culprit.alone
+    assert found.culprit.within == (f"Scan 'rows', iteration {2 if is_backward else 4}",)
 
 
 def test_files_with_other_names_are_matched_by_operators():

@@ -15,10 +15,13 @@ matching.py        which value of one file is which of another
 graphs.py          the values that can be compared
 search.py          cuts of a graph, until one value is left
 locating.py        the search in two files, and the operator alone
-beside_pytorch.py  the same for PyTorch and a file
+beside_pytorch.py  PyTorch and a file, on the example inputs and on others
+captured_pair.py   the search in a captured graph and a file, and the operator alone
+captured_loops.py  PyTorch's side of a Loop or Scan
 by_values.py       values that are the same in what they hold
 regions.py         where two sides part that are matched so
 entering.py        branches and functions, as graphs of their own
+iterations.py      the first iteration of a Loop or Scan that differs
 judging.py         values compared
 metadata.py        where a node comes from
 cases.py           what shows a difference again

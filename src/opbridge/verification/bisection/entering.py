@@ -10,53 +10,63 @@ import onnx.inliner
 import torch
 
 from opbridge.onnx.subgraphs import GraphIndex, described
+from opbridge.verification.bisection.cases import Case
+from opbridge.verification.bisection.files import FileSide
 
-__all__ = ["Inner", "inner", "same_names"]
+__all__ = ["Held", "held", "same_names"]
 
 
 @dataclass(frozen=True)
-class Inner:
-    """The nodes that a node holds.
+class Held:
+    """The nodes that a node of each side holds.
 
     Attributes:
-        model: The model of them.
+        models: The model of them, of each side.
+        inputs: The inputs of each, by name.
+        outputs: The name of the output that differs, in each.
         holder: The node that holds them, in words.
-        output: The position of the output that was asked for.
     """
 
-    model: onnx.ModelProto
+    models: tuple[onnx.ModelProto, onnx.ModelProto]
+    inputs: tuple[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]]
+    outputs: tuple[str, str]
     holder: str
-    output: int
 
 
-def inner(part: onnx.ModelProto, inputs: Mapping[str, torch.Tensor], output: str) -> Inner | None:
-    """The nodes within a part of one node; None where it has several, or that node holds none that can be entered.
+def held(case: Case) -> Held | None:
+    """The nodes within two parts of one node each: the branch of an If that is taken, or a function's body.
 
-    Args:
-        part: The part.
-        inputs: Its inputs.
-        output: The name of the output that is asked for.
+    None where a part has several nodes, or its node is none of these.
     """
+    first, second = (_inner(*each) for each in zip(case.sides, case.parts, case.inputs, case.outputs, strict=True))
+    if first is None or second is None:
+        return None
+    (model, output, holder), (other, its_output, _) = first, second
+    return Held((model, other), (case.inputs[0], case.inputs[1]), (output, its_output), holder)
+
+
+def _inner(
+    side: FileSide, part: onnx.ModelProto, inputs: Mapping[str, torch.Tensor], output: str
+) -> tuple[onnx.ModelProto, str, str] | None:
+    """The nodes within a part of one node, the name of an output there, and the node in words."""
     if len(part.graph.node) != 1:
         return None
     node = part.graph.node[0]
-    at = list(node.output).index(output)
     if node.op_type == "If" and node.domain in ("", "ai.onnx"):
-        return _branch(part, node, inputs, at)
+        return _branch(side, part, node, inputs, list(node.output).index(output))
     if any((each.domain, each.name) == (node.domain, node.op_type) for each in part.functions):
         model = onnx.inliner.inline_selected_functions(part, [(node.domain, node.op_type)], exclude=False)
         if model.graph.output[0].name == output and len(model.graph.node):
-            return Inner(model, f"function {described(node)}", 0)
+            return model, output, f"function {described(node)}"
     return None
 
 
-def _branch(part: onnx.ModelProto, node: onnx.NodeProto, inputs: Mapping[str, torch.Tensor], at: int) -> Inner | None:
-    condition = inputs.get(node.input[0])
+def _branch(
+    side: FileSide, part: onnx.ModelProto, node: onnx.NodeProto, inputs: Mapping[str, torch.Tensor], at: int
+) -> tuple[onnx.ModelProto, str, str] | None:
+    condition = side.given(part, inputs, node.input[0])
     if condition is None:
-        stored = next((each for each in part.graph.initializer if each.name == node.input[0]), None)
-        if stored is None:
-            return None
-        condition = torch.from_numpy(onnx.numpy_helper.to_array(stored).copy())
+        return None
     taken = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"
     body = next((each.g for each in node.attribute if each.name == taken), None)
     if body is None:
@@ -70,7 +80,7 @@ def _branch(part: onnx.ModelProto, node: onnx.NodeProto, inputs: Mapping[str, to
     graph.sparse_initializer.extend(body.sparse_initializer)
     graph.value_info.extend(body.value_info)
     graph.output.extend(body.output)
-    return Inner(model, f"{described(node)}, {taken}", at)
+    return model, str(graph.output[at].name), f"{described(node)}, {taken}"
 
 
 def same_names(left: GraphIndex, right: GraphIndex) -> Iterator[tuple[str, str]]:

@@ -131,6 +131,18 @@ class FileSide:
         """The side of another model with weights of the same workspace."""
         return FileSide(model, self.workspace, self.label, self.setting)
 
+    def given(self, part: onnx.ModelProto, inputs: Mapping[str, torch.Tensor], name: str) -> torch.Tensor | None:
+        """What a part of the file is given as an input, or has as a constant; None where it has neither."""
+        if name in inputs:
+            return inputs[name]
+        stored = next((each for each in part.graph.initializer if each.name == name), None)
+        if stored is None:
+            return None
+        tensor = onnx.TensorProto()
+        tensor.CopyFrom(stored)
+        self.workspace.inline(tensor)
+        return torch.from_numpy(onnx.numpy_helper.to_array(tensor).copy())
+
     @contextlib.contextmanager
     def session(self) -> Iterator[Any]:
         """A session of the whole file."""

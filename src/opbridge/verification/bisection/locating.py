@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 import onnx
 import torch
 
-from opbridge.base.dtypes import onnx_dtype
 from opbridge.errors import OpbridgeError
 from opbridge.onnx import subgraphs
 from opbridge.onnx.subgraphs import GraphIndex
-from opbridge.verification.bisection import entering
+from opbridge.verification.bisection import entering, iterations
 from opbridge.verification.bisection.cases import Case, Located
 from opbridge.verification.bisection.files import FileSide
 from opbridge.verification.bisection.graphs import comparable, nodes_between
@@ -19,12 +18,12 @@ from opbridge.verification.bisection.judging import Judge
 from opbridge.verification.bisection.metadata import operator_of
 from opbridge.verification.bisection.report import Culprit, Operator, ValueRange
 from opbridge.verification.bisection.search import Probe, Search, Values, search
-from opbridge.verification.bisection.types import known_types, random_values, tensors
+from opbridge.verification.bisection.types import known_types, random_values, tensors, typed
 from opbridge.verification.compare import rms
 
-__all__ = ["budget_of", "examined", "locate", "operators_of", "typed", "values_of"]
+__all__ = ["MOST_LEVELS", "budget_of", "examined", "locate", "operators_of", "values_of"]
 
-_MOST_LEVELS = 8
+MOST_LEVELS = 8
 _FEW_VALUES = 64
 _MOST_NAMED = 32
 
@@ -148,7 +147,7 @@ def examined(
     typed(second, same, {other: actual[other]})
     fused = bool(found.disturbing) and len(found.region) > 1
     case = Case((first, second), (given, same), (value, other), (left, right))
-    if not fused and len(within) < _MOST_LEVELS:
+    if not fused and len(within) < MOST_LEVELS:
         deeper = _entered(case, judge, within)
         if deeper is not None and deeper.culprit.alone:
             return deeper
@@ -187,25 +186,25 @@ def operators_of(side: FileSide, nodes: Sequence[int]) -> list[Operator]:
 
 
 def _entered(case: Case, judge: Judge, within: Sequence[str]) -> Located | None:
-    """The operator within a node that holds others: the branch of an If that is taken, or the body of a function."""
-    inner = [
-        entering.inner(part, inputs, output)
-        for part, inputs, output in zip(case.parts, case.inputs, case.outputs, strict=True)
-    ]
-    first, second = inner
-    if first is None or second is None:
-        return None
+    """The operator within a node that holds others; None where there is none, or where it cannot be run by itself.
+
+    It is in the branch of an If that is taken, in the body of a function, or in that of a Loop or Scan, in the first
+    iteration that differs.
+    """
     sides: list[FileSide] = []
     try:
-        for side, each, feeds in zip(case.sides, (first, second), case.inputs, strict=True):
-            sides.append(side.part(each.model))
-            sides[-1].feeds = feeds
+        held = entering.held(case) or iterations.first_iteration(case, judge)
+        if held is None:
+            return None
+        for side, model, feeds in zip(case.sides, held.models, held.inputs, strict=True):
+            sides.append(side.part(model))
+            sides[-1].feeds = dict(feeds)
         left, right = sides
-        wrong = left.index.outputs[first.output]
-        mapping = {**dict(entering.same_names(left.index, right.index)), wrong: right.index.outputs[second.output]}
-        return (
-            locate(left, right, mapping, wrong, judge, [*within, first.holder]) if wrong in left.index.makers else None
-        )
+        wrong, other = held.outputs
+        if wrong not in left.index.makers:
+            return None
+        mapping = {**dict(entering.same_names(left.index, right.index)), wrong: other}
+        return locate(left, right, mapping, wrong, judge, [*within, held.holder])
     except OpbridgeError:  # the node that holds it is named
         return None
     finally:
@@ -216,13 +215,3 @@ def _entered(case: Case, judge: Judge, within: Sequence[str]) -> Located | None:
 def _as_like(given: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
     """A value of the first file in the dtype of the second's."""
     return given if given.dtype == own.dtype or given.shape != own.shape else given.to(own.dtype)
-
-
-def typed(model: onnx.ModelProto, inputs: Mapping[str, torch.Tensor], outputs: Mapping[str, torch.Tensor]) -> None:
-    """Gives the inputs and outputs of a part the types of tensors."""
-    for values, tensors_ in ((model.graph.input, inputs), (model.graph.output, outputs)):
-        for value in values:
-            tensor = tensors_.get(value.name)
-            if tensor is not None:
-                made = onnx.helper.make_tensor_value_info(value.name, int(onnx_dtype(tensor.dtype)), list(tensor.shape))
-                value.CopyFrom(made)

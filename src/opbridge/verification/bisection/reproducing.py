@@ -77,11 +77,7 @@ def _content(
     if sum(_length(each) for each in model.graph.initializer) > _LARGEST:
         raise SaveError("The reproducer was not written: the weights of the operator are larger than 2 GB.")
     for tensor in model.graph.initializer:
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            data = side.workspace.content(tensor)
-            tensor.ClearField("data_location")
-            del tensor.external_data[:]
-            tensor.raw_data = data
+        side.workspace.inline(tensor)
     if any(
         each.type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16
         for each in (*model.graph.input, *model.graph.output)

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 import onnx
 import torch
 
+from opbridge.base.dtypes import onnx_dtype
 from opbridge.conversion.types import inferred, lean
 from opbridge.onnx.subgraphs import GraphIndex, bodies
 
-__all__ = ["coarsest", "known_types", "random_values", "size_of", "tensors"]
+__all__ = ["coarsest", "known_types", "random_values", "size_of", "tensors", "typed"]
 
 _UNKNOWN_BYTES = 1 << 16
 _UNKNOWN_SIZE = 64
@@ -116,3 +117,13 @@ def coarsest(index: GraphIndex, types: Mapping[str, onnx.TypeProto]) -> torch.dt
     if onnx.TensorProto.BFLOAT16 in elements:
         return torch.bfloat16
     return torch.float16 if onnx.TensorProto.FLOAT16 in elements else None
+
+
+def typed(model: onnx.ModelProto, inputs: Mapping[str, torch.Tensor], outputs: Mapping[str, torch.Tensor]) -> None:
+    """Gives the inputs and outputs of a part the types of tensors."""
+    for values, tensors_ in ((model.graph.input, inputs), (model.graph.output, outputs)):
+        for value in values:
+            tensor = tensors_.get(value.name)
+            if tensor is not None:
+                made = onnx.helper.make_tensor_value_info(value.name, int(onnx_dtype(tensor.dtype)), list(tensor.shape))
+                value.CopyFrom(made)

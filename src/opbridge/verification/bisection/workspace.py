@@ -106,6 +106,14 @@ class Workspace:
             file.seek(int(entries["offset"]))
             return file.read(int(entries["length"]))
 
+    def inline(self, tensor: onnx.TensorProto) -> None:
+        """Puts the bytes of a weight that lies in the folder into it."""
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            data = self.content(tensor)
+            tensor.ClearField("data_location")
+            del tensor.external_data[:]
+            tensor.raw_data = data
+
     def write(self, model: onnx.ModelProto) -> Path:
         """A file in the folder with a part of the model."""
         self._count += 1
