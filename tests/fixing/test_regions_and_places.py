@@ -63,6 +63,19 @@ def test_places_are_counted(lacking, sizes, dtype):
         _same(made, fixed.content, {"x": np.zeros(0, kind)})
 
 
+@pytest.mark.parametrize("sizes", ["7", "n", "b, n"])
+def test_the_count_is_one_number_whatever_the_sizes_are(lacking, sizes):
+    """TensorRT-RTX parses a Slice only if the inferred shape of its ends is that of its axes."""
+    made = model(f"(bool[{sizes}] x) => (int64[r, n] y) {{ y = NonZero (x) }}")
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    graph = onnx.shape_inference.infer_shapes(onnx.load_from_string(repaired(made, lacking("NonZero")).content)).graph
+    shapes = {each.name: [dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in graph.value_info}
+    constants = {each.name for each in graph.initializer}
+    constants |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
+    ends = [node.input[2] for node in graph.node if node.op_type == "Slice" and node.input[2] not in constants]
+    assert ends and all(shapes[each] == [1] for each in ends)
+
+
 def test_nan_is_a_place_and_minus_zero_is_none(lacking):
     made = model("(float[4] x) => (int64[1, n] y) { y = NonZero (x) }")
     fixed = repaired(made, lacking("NonZero"))

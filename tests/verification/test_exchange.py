@@ -6,7 +6,7 @@ from helpers.handmade import onnx_model
 
 from opbridge.onnx import serialize
 from opbridge.runtimes.onnxruntime import session
-from opbridge.verification.exchange import dtype_of, run, runtime_form
+from opbridge.verification.exchange import dtype_of, quantized_as, run, runtime_form
 
 NAMES = {
     torch.float32: "float",
@@ -55,3 +55,25 @@ def test_complex_tensors_enter_as_pairs() -> None:
 def test_types_without_a_tensor() -> None:
     assert dtype_of("seq(tensor(float))") is None
     assert dtype_of("tensor(string)") is None
+
+
+@pytest.mark.parametrize(
+    ("own", "actual", "expected"),
+    [
+        (torch.int8, [[0, 128, 255], torch.uint8], [-128, 0, 127]),
+        (torch.int8, [[-128.0, 0.0, 127.0], torch.float32], [-128, 0, 127]),
+        (torch.uint8, [[0.0, 3.0, 255.0], torch.float32], [0, 3, 255]),
+        (torch.uint8, [[0.0, 3.5, 255.0], torch.float32], None),
+        (torch.uint8, [[0.0, 3.0, 256.0], torch.float32], None),
+        (torch.uint8, [[0.0, 3.0, float("nan")], torch.float32], None),
+        (torch.float32, [[0, 3, 4], torch.uint8], None),
+        (torch.int64, [[0.0, 3.0, 4.0], torch.float32], None),  # no type that models quantize to
+    ],
+)
+def test_quantized_numbers_of_another_type(own: torch.dtype, actual, expected: list[int] | None) -> None:
+    values = torch.tensor(actual[0], dtype=actual[1])
+    found = quantized_as(torch.zeros(3, dtype=own), values)
+    if expected is None:
+        assert found is values
+    else:
+        assert found.dtype == own and found.tolist() == expected

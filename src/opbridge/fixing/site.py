@@ -22,7 +22,7 @@ __all__ = ["Around", "Refused", "Repair", "Site", "has_repair", "repair", "repai
 
 _Kind = TypeVar("_Kind", bound=Fact)
 
-_NODE = "opbridge.node"
+_NODE, _OUTPUT, _OPERATOR = "opbridge.node", "opbridge.output", "opbridge.operator"
 """The metadata of what gives the value of a node of the capture, and not of the nodes beside it."""
 
 
@@ -167,6 +167,24 @@ class Site:
         step.node.graph.insert_before(step.node, [each for each, _ in step.new])
         for node, _ in step.new:
             node.metadata_props.pop(_NODE, None)
+
+    def stands_for(self, value: ir.Value, node: ir.Node) -> None:
+        """Notes that a value is what a node gave that is removed, so that it is compared with the model's.
+
+        Args:
+            value: The value, of a node that is in the model. Its type may be another one.
+            node: The node, of one output. Several nodes of one operator may have given the same.
+        """
+        made, key = value.producer(), node.metadata_props.get(_NODE)
+        if made is None or key is None or len(made.outputs) != 1:
+            return
+        of_node = {name: text for name, text in node.metadata_props.items() if name not in (_NODE, _OUTPUT)}
+        known = made.metadata_props.get(_NODE)
+        if known is not None and made.metadata_props.get(_OPERATOR) != of_node.get(_OPERATOR):
+            return
+        keys = [key] if known is None else [*known.split(), key]
+        made.metadata_props.update(of_node)
+        made.metadata_props.update({_NODE: " ".join(keys), _OUTPUT: " ".join([str(value.name)] * len(keys))})
 
     def give_up(self) -> None:
         """Forgets what was built and not put anywhere."""

@@ -43,10 +43,17 @@ def dtype_of(type_name: str) -> torch.dtype | None:
 
 
 def quantized_as(own: torch.Tensor, actual: torch.Tensor) -> torch.Tensor:
-    """A value of the file, as int8 where PyTorch quantises so and the file as uint8, with a zero point 128 higher."""
-    if (own.dtype, actual.dtype) != (torch.int8, torch.uint8):
-        return actual
-    return (actual.to(torch.int16) - 128).to(torch.int8)
+    """A value of the file in the type that PyTorch quantises to.
+
+    The file may quantise to uint8 where PyTorch does to int8, with a zero point 128 higher, and it may have the numbers
+    in float32. Values that are no numbers of PyTorch's type stay as they are.
+    """
+    if (own.dtype, actual.dtype) == (torch.int8, torch.uint8):
+        return (actual.to(torch.int16) - 128).to(torch.int8)
+    if own.dtype in (torch.int8, torch.uint8, torch.int16) and actual.dtype == torch.float32:
+        converted = actual.to(torch.int32).to(own.dtype)
+        return converted if torch.equal(converted.to(torch.float32), actual) else actual
+    return actual
 
 
 def run(session: Any, feeds: Mapping[str, torch.Tensor], outputs: Sequence[str] | None = None) -> list[torch.Tensor]:

@@ -35,6 +35,8 @@ def by_counting(site: Site) -> str:
         flat = step.emit("Not", step.emit("Equal", flat, zero))
     counted = step.emit("CumSum", step.cast(flat, _Dtype.INT64), step.number(0))
     last = step.emit("Slice", step.emit("Concat", [0], counted, axis=0), [-1], [1 << 31], [0])
+    if not all(isinstance(size, int) for size in sizes):
+        last = step.emit("Reshape", last, [1])  # TensorRT does not know how many are the last one of an unknown number
     chosen = in_places(step, flat, step.emit("Sub", counted, [1]), total, last)
     parts = [step.unsqueezed(each, [0]) for each in coordinates(step, chosen, sizes)]
     site.put(step, parts[0] if rank == 1 else step.emit("Concat", *parts, axis=0))

@@ -230,10 +230,9 @@ def rounded_in_floats(site: Site) -> str:
         rounded = step.emit("Add", rounded, shift)
     lowest, highest = (step.number(float(each), floats) for each in (limits.min, limits.max))
     kept = step.emit("Min", step.emit("Max", rounded, lowest), highest)
-    if shift is not None:
-        kept = step.emit("Sub", kept, shift)
-    value = step.emit("Mul", kept, wide)
+    value = step.emit("Mul", kept if shift is None else step.emit("Sub", kept, shift), wide)
     site.put_before(step)
+    site.stands_for(kept, node)
     for reader in readers:
         _finish(site, reader, value)
     if node.graph is not None:
@@ -243,6 +242,7 @@ def rounded_in_floats(site: Site) -> str:
 
 def _finish(site: Site, reader: ir.Node, value: ir.Value) -> None:
     """Removes a DequantizeLinear whose result is computed otherwise; an output of the graph keeps its name."""
+    site.stands_for(value, reader)
     for user, index in list(reader.outputs[0].uses()):
         user.replace_input_with(index, value)
     if reader.outputs[0].is_graph_output():
