@@ -9,6 +9,7 @@ output, with every value of float16 rounded to it, on random inputs; accurate ar
     python bench/cast.py --models resnet50 BERT  # some models, whose rows are put into the table
     python bench/cast.py --only models --missing # those that have no row of this commit's files yet
     python bench/cast.py --tools opbridge        # one tool; the cells of the others stay as they are
+    python bench/cast.py --only models --largest # the 30 models of torchvision with the most parameters
 
 The table is written after each model, so that a run that ends early can be continued with --missing.
 
@@ -21,7 +22,6 @@ import argparse
 import contextlib
 import io
 import logging
-import os
 import tempfile
 import time
 import warnings
@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import half
 import models
 import numpy as np
 import onnx
@@ -155,6 +156,7 @@ def main() -> None:
     parser.add_argument(
         "--missing", action="store_true", help="only models whose row is of no commit, or that have none"
     )
+    parser.add_argument("--largest", action="store_true", help="the largest of torchvision, the smallest first")
     parser.add_argument("--tools", nargs="*", choices=list(TOOLS), default=list(TOOLS), help="these tools (all)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no further model after this time")
     options = parser.parse_args()
@@ -163,7 +165,7 @@ def main() -> None:
     if options.only != "models" and not options.models:
         reported()
     if options.only != "reported":
-        names = list(options.models or NAMES)
+        names = list(options.models or (half.largest() if options.largest else NAMES))
         if options.missing:
             have = {row[0] for row in earlier() if row[-1] != _EARLIER}
             names = [each for each in names if each not in have]
@@ -249,8 +251,9 @@ def write(rows: list[list[str]]) -> None:
         f"{said}. `float32` counts the nodes with outputs of float32; errors above 1e-2 are bold. A row is of the "
         "commit that it names, as far as opbridge goes; the command above is the last one. Weights are random, "
         "which is not what trained models have: some values are too small for float16. Heads that are initialized "
-        "with zeros are drawn. opbridge leaves outputs in float32 that float16 represents poorly; the other tools were "
-        "called with their defaults, which cast them."
+        "with zeros are drawn. The largest models of torchvision that are in no other list have images as small as the "
+        "sweep's. opbridge leaves outputs in float32 that float16 represents poorly; the other tools were called with "
+        "their defaults, which cast them."
     )
     write_section("cast", "Models in float16", f"{told}\n\n{table(_HEADER, every)}")
 
@@ -282,7 +285,7 @@ def exported(name: str, target: Path) -> None:
         model.config.use_cache = False
         args, kwargs = (), {"input_ids": torch.randint(3, 900, (1, 32))}
     else:
-        model, args, kwargs, _ = models.build(name)
+        model, args, kwargs = half.built(name, torch.float32)
     for parameter in model.parameters():  # of heads that begin at 0, so that the output is not 0
         if parameter.ndim > 1 and not bool(parameter.any()):
             torch.nn.init.normal_(parameter, std=0.02)
@@ -316,7 +319,7 @@ def judged(cast: Callable[[Path, Path], None], source: Path, target: Path) -> Ju
         for node in graph
         if node.op_type not in ("Cast", "Constant")
     )
-    size = os.path.getsize(target) / os.path.getsize(source)
+    size = _bytes(target) / _bytes(source)
     want = expected(str(source), ir.load(source), None, FLOAT16)
     try:
         errors = [error_of(target, want)]
@@ -327,6 +330,11 @@ def judged(cast: Callable[[Path, Path], None], source: Path, target: Path) -> Ju
         loads = isinstance(error, opbridge.RunError)
         return Judged(loads, None, wide, size, seconds, f"{type(error).__name__}: {error}"[:200])
     return Judged(True, max(errors), wide, size, seconds)
+
+
+def _bytes(file: Path) -> int:
+    """The size of a file with its external data."""
+    return sum(each.stat().st_size for each in file.parent.glob(f"{file.name}*"))
 
 
 def error_of(file: Path, want: Expected) -> float:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import io
 import logging
 import tempfile
@@ -27,6 +28,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import latency_models
 import models
 import numpy
 import onnx_ir as ir
@@ -43,11 +45,12 @@ NAMES = (
     *("shufflenet_v2_x1_0", "mnasnet1_0", "regnet_y_400mf", "efficientnet_b0", "efficientnet_v2_s"),
     *("swin_v2_t", "maxvit_t", "resnext50_32x4d", "wide_resnet50_2", "fcn_resnet50", "deeplabv3_resnet50"),
     *("lraspp_mobilenet_v3_large", "r3d_18", "mvit_v2_s", "BERT", "Llama"),
+    *(each for each in latency_models.MODELS if each not in (*models.NAMES, "BERT", "efficientnet_b0")),
 )
 LARGEST = 30
 """So many of the models of `opbridge models torchvision` are tried besides: those with the most parameters."""
 
-TIMED = (*models.NAMES, "mobilenet_v3_large", "efficientnet_b0", "BERT", "Llama")
+TIMED = (*latency_models.MODELS, "Llama", "mobilenet_v3_large", "googlenet", "inception_v3")
 TARGETS = {torch.float16: None, torch.bfloat16: "tensorrt:10.15"}
 _VIDEO = ("r3d_18", "mvit_v2_s")
 _SEGMENTATION = ("fcn_resnet50", "deeplabv3_resnet50", "lraspp_mobilenet_v3_large")
@@ -77,6 +80,9 @@ def main() -> None:
         names = sorted((each for each in dict.fromkeys(names) if each not in have), key=parameters)
     begin, rows, timed = time.perf_counter(), [], []
     for at, name in enumerate(names):
+        if (package := latency_models.missing(name)) is not None:
+            print(f"{name} is not measured: {package} is not installed")
+            continue
         if time.perf_counter() - begin > options.seconds:
             print("not reached:", ", ".join(names[at:]))
             break
@@ -145,7 +151,7 @@ def built(name: str, dtype: torch.dtype) -> tuple[torch.nn.Module, tuple[Any, ..
         )
         args = (torch.rand(size),)
     else:
-        model, args, kwargs, _ = models.build(name)
+        model, args, kwargs, _ = (latency_models if name in latency_models.MODELS else models).build(name)
     for parameter in model.parameters():
         if parameter.ndim > 1 and not bool(parameter.any()):
             torch.nn.init.normal_(parameter, std=0.02)
@@ -158,12 +164,13 @@ def casts(name: str) -> list[str]:
     row = [name]
     for dtype, target in TARGETS.items():
         model, args, kwargs = built(name, dtype)
-        try:
-            program = opbridge.export(model, args, kwargs=kwargs, target=target)
-        except opbridge.OpbridgeError as error:
-            said = " ".join(str(error).replace("|", "/").split())[:120]
-            row += ["-", "-", f"{type(error).__name__}: {said}"]
-            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                program = opbridge.export(model, args, Path(folder) / "model.onnx", kwargs=kwargs, target=target)
+            except opbridge.OpbridgeError as error:
+                said = " ".join(str(error).replace("|", "/").split())[:120]
+                row += ["-", "-", f"{type(error).__name__}: {said}"]
+                continue
         found = [node for node in program.model.graph.all_nodes() if _is_between_floats(node)]
         own = sum(_is_own(node.metadata_props.get("opbridge.operator", "")) for node in found)
         ok = program.verification is not None and program.verification.ok
@@ -172,7 +179,8 @@ def casts(name: str) -> list[str]:
             f"{len(found) - own}, {own}",
             "yes" if ok else "no",
         ]
-        del program, model
+        del program, model, args, found
+        gc.collect()
     row.append(commit())
     print(" | ".join(row), flush=True)
     return row

@@ -243,3 +243,12 @@ def test_inputs_of_a_type_that_onnxruntime_does_not_have(tmp_path: Path) -> None
     path = saved(tmp_path, "g (float[2] x) => (float[2] y) { y = Neg (x) }")
     with pytest.raises(UsageError, match="An array of <U1 cannot be given to ONNX Runtime"):
         opbridge.cast(path, "float16", inputs=[np.array(["a", "b"])])
+
+
+def test_nodes_of_other_domains_are_measured(cast: Callable[..., opbridge.Narrowed]) -> None:
+    """Of a fused form, too, the values are known, and what it loses."""
+    skip = "y = com.microsoft.SkipSimplifiedLayerNormalization (x, x, g)"
+    text = f"""<ir_version: 9, opset_import: ["" : 20, "com.microsoft" : 1]>
+    g (float[2,3,4] x) => (float[2,3,4] z) <float[4] g = {{1, 2, 3, 4}}> {{ {skip}  z = Exp (y) }}"""
+    result = cast(text)
+    assert result.ok and result.runs and not result.note and not result.kept

@@ -22,7 +22,9 @@ from opbridge.save.failed import keep_failed
 __all__ = ["cast", "cast_for", "with_kept_file"]
 
 _ROUNDS = 3
-"""So often the tolerance of the simulation is halved where the file itself is not within the tolerance."""
+"""The most choices of nodes. Another one follows where the file exceeds the tolerance and its simulation does not."""
+_MARGIN = 0.9
+"""Of the tolerance, what the next choice aims at in the file."""
 
 
 def cast(
@@ -137,9 +139,9 @@ def cast_for(
             files = places.enter_context(writer.staged(result.model, output, external_data=external_data))
             return files.path
 
-        attempt = 0
+        attempt, aim = 0, work.tolerance
         while attempt < _ROUNDS:
-            work.search(work.tolerance / 2**attempt)
+            work.search(aim)
             try:
                 result = work.rewritten(keep_io)
                 work.compare(result, None if output is None else write)
@@ -150,6 +152,8 @@ def cast_for(
             if result.ok:
                 break
             attempt += 1
+            assert result.error is not None
+            aim *= max(0.5, _MARGIN * work.tolerance / result.error)
         if not result.ok:
             raise PrecisionError(
                 f"{label} was not cast to {to}: {result.compared()} Nothing was written. Raise the "

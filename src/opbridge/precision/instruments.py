@@ -94,6 +94,22 @@ class Instruments:
             self._rounded[value] = self.round_at(Place.behind(value, self.model.graph), value)
         return self._rounded[value]
 
+    def rounded_if(self, at: Place, flag: ir.Value, value: ir.Value) -> ir.Value:
+        """A value, rounded to the format where a flag is set.
+
+        It is an If, of which one branch runs: a Where of one boolean takes ONNX Runtime ten times as long as the Casts.
+        """
+        name = self.name()
+        rounding, passing = (ir.Graph((), (), nodes=(), name=f"{name}_{kind}") for kind in ("rounding", "passing"))
+        rounding.outputs.append(self.round_at(Place.end(rounding), value))
+        passing.outputs.append(self.emit(Place.end(passing), "Identity", value, dtype=ir.DataType.FLOAT))
+        branches = [ir.AttrGraph("then_branch", rounding), ir.AttrGraph("else_branch", passing)]
+        node = ir.Node("", "If", [flag], branches, num_outputs=1, name=name)
+        node.meta[_OWN] = True
+        node.outputs[0].name, node.outputs[0].type = name, ir.TensorType(ir.DataType.FLOAT)
+        at.add(node)
+        return node.outputs[0]
+
     def where(self, at: Place, condition: ir.Value, one: ir.Value, other: ir.Value) -> ir.Value:
         """One of two values of float32."""
         return self.emit(at, "Where", condition, one, other, dtype=ir.DataType.FLOAT)

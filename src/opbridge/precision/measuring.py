@@ -162,7 +162,7 @@ class _Measuring:
         rounded = {at: self._tools.rounded(value) for at, value in enumerate(node.inputs) if form.inputs[at] and value}
         inputs = [rounded.get(at, value) for at, value in enumerate(node.inputs)]
         twin = ir.Node(
-            "",
+            node.domain,
             node.op_type,
             inputs,
             list(node.attributes.values()),

@@ -91,14 +91,13 @@ class Simulation:
         for at, value in enumerate(own.outputs):
             if value in self._floats:
                 end, given = Place.end(body), body.outputs[at]
-                body.outputs[at] = self._tools.where(end, flag, self._tools.round_at(end, given), given)
+                body.outputs[at] = self._tools.rounded_if(end, flag, given)
 
     def _chosen(self, value: ir.Value, flag: ir.Value) -> ir.Value:
         """The value, rounded where a flag says so."""
         key = value, flag
         if key not in self._selected:
-            rounded = self._tools.rounded(value)
-            self._selected[key] = self._tools.where(Place.behind(rounded, self.model.graph), flag, rounded, value)
+            self._selected[key] = self._tools.rounded_if(Place.behind(value, self.model.graph), flag, value)
         return self._selected[key]
 
 

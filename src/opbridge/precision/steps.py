@@ -30,7 +30,7 @@ from opbridge.precision.measuring import Measured, measure
 from opbridge.precision.preparing import Prepared, prepared
 from opbridge.precision.report import Narrowed, Output
 from opbridge.precision.rewriting import Rewriter
-from opbridge.precision.searching import Search, search
+from opbridge.precision.searching import Search
 from opbridge.precision.sharing import SharedWeights, StepModel
 from opbridge.precision.simulating import Simulation
 from opbridge.precision.types import graphs
@@ -78,6 +78,7 @@ class Work:
         self._expected = Expected(note="The comparison was disabled.")
         self._measured: Measured | None = None
         self._before: float | None = None
+        self._search: Search[ir.Node] | None = None
         self._is_refused = False
         self._weights: SharedWeights | None = None
 
@@ -166,28 +167,27 @@ class Work:
         self._said("simulating")
         simulation = Simulation(self.model, self._to, self._floats, self._form, nodes, self._chooser.stored())
         try:
-            before, found = self._searched(simulation, nodes, tolerance)
+            found = self._searched(simulation, nodes, tolerance)
         except OpbridgeError as error:  # the comparison of the cast model decides alone
             self._expected.note = f"Nothing was simulated: {' '.join(str(error).split())[:200]}"
             return
-        if self._before is None:
-            self._before = before
-        for at, alone in found.back.items():
+        for node, alone in found.back.items():
             why = f"Alone in {self._to.name}, it changes the outputs by {min(alone, 1.0):.2g} of their RMS."
-            self._chooser.keep(nodes[at], "output", why)
+            self._chooser.keep(node, "output", why)
         self._chooser.close()
 
-    def _searched(self, simulation: Simulation, nodes: Sequence[ir.Node], tolerance: float) -> tuple[float, Search]:
-        """The error where all nodes round, and what has to be put back.
+    def _searched(self, simulation: Simulation, nodes: Sequence[ir.Node], tolerance: float) -> Search[ir.Node]:
+        """What has to be put back. A search that was begun goes on.
 
         Raises:
             OpbridgeError: The simulation does not load.
         """
+        places = {node: at for at, node in enumerate(nodes)}
         with opened(self._shared().model(simulation.model)) as session:
 
-            def error_of(chosen: Sequence[int]) -> float:
+            def error_of(chosen: Sequence[ir.Node]) -> float:
                 flags = np.zeros(max(len(nodes), 1), np.bool_)
-                flags[list(chosen)] = True
+                flags[[places[node] for node in chosen]] = True
                 worst = 0.0
                 for feeds, want in zip(self._expected.feeds, self._expected.outputs, strict=True):
                     try:
@@ -199,13 +199,20 @@ class Work:
                     worst = max(worst, *errors, 0.0)
                 return worst
 
-            rest = list(range(len(nodes)))
-            before = error_of(rest)
-            if before > tolerance / 2 and self._measured is not None:
-                self._chooser.keep_inexact(self._measured, tolerance)
-                rest = [at for at in rest if nodes[at] not in self._chooser.kept]
-            found = search(rest, error_of, tolerance, self._said)
-        return before, found
+            if self._search is None:
+                self._before = error_of(nodes)
+                if self._before > tolerance / 2 and self._measured is not None:
+                    self._chooser.keep_inexact(self._measured, tolerance)
+                self._search = Search(nodes, self._said)
+                if self._before <= tolerance and not any(node in self._chooser.kept for node in nodes):
+                    return self._search
+            self._search.leave_out([node for node in self._search.nodes() if self._is_out(node, places)])
+            self._search.put_back(error_of, tolerance)
+        return self._search
+
+    def _is_out(self, node: ir.Node, places: Mapping[ir.Node, int]) -> bool:
+        """Whether a node stays for another reason than the search."""
+        return node in self._chooser.kept or node not in places
 
     def keep_unsupported(self, unsupported: Unsupported) -> bool:
         """Has the operators stay that a message names; whether there are any."""

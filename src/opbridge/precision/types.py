@@ -15,10 +15,11 @@ __all__ = ["FUSED_FORMS", "Floats", "bodies", "graphs"]
 
 FUSED_FORMS = {
     ("com.microsoft", "GroupQueryAttention"): ("float16",),
+    ("com.microsoft", "RotaryEmbedding"): ("float16",),
     ("com.microsoft", "SkipSimplifiedLayerNormalization"): ("float16", "bfloat16"),
 }
 """ONNX Runtime's fused forms that opbridge writes, with the types that the CPU has kernels for. All of their values
-have the type of the first input, but for lengths, which are integers; sums are computed in float32."""
+have the type of the first input, but for lengths and positions, which are integers; sums are computed in float32."""
 
 
 def bodies(node: ir.Node) -> Iterator[ir.Graph]:
