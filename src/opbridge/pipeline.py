@@ -194,9 +194,9 @@ def export(
         genai: Whether `f` is a folder for onnxruntime-genai, with task="text-generation": the model as `model.onnx`,
             `genai_config.json`, and the files of the tokenizer, if the model was loaded from a folder that has them.
         fuse: Whether groups of nodes that ONNX Runtime has one kernel for become that node, of the domain
-            com.microsoft: RMS normalization with the sum before it, and in a folder for onnxruntime-genai the attention
-            with its cache. A note of the plan names them. By default they do with target="onnxruntime" or "cuda", and
-            with `genai`.
+            com.microsoft or of a newer opset: RMS normalization with the sum before it, attention with a cache, and for
+            onnxruntime in float32 attention without one and rotary embeddings. A note of the plan names them. By
+            default they do with target="onnxruntime" or "cuda", and with `genai`.
         fold: Whether batch normalizations, and constant factors and summands of each channel, are folded into the
             weights of the convolution or linear layer before them. The results then differ from the model's by
             rounding. A note of the plan counts the nodes.

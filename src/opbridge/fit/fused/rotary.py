@@ -87,9 +87,17 @@ def _is_rotated(value: ir.Value | None, x: ir.Value, size: int) -> bool:
 
 
 def _part(value: ir.Value | None) -> tuple[ir.Value, int, int] | None:
-    """What a Slice of the last of four dimensions takes: from what, from where, and to where."""
-    node = producer(value, "Slice")
-    if node is None or node.inputs[0] is None or len(node.inputs) < 4:
+    """What a Slice or a Split of the last of four dimensions takes: from what, from where, and to where."""
+    node = producer(value, "Slice", "Split")
+    if value is None or node is None or node.inputs[0] is None:
+        return None
+    if node.op_type == "Split":
+        sizes = [dims(each, 4)[3] for each in node.outputs[: node.outputs.index(value) + 1]]
+        known = [each for each in sizes if isinstance(each, int)]
+        if node.attributes.get_int("axis", 0) not in (3, -1) or len(known) < len(sizes):
+            return None
+        return node.inputs[0], sum(known[:-1]), sum(known)
+    if len(node.inputs) < 4:
         return None
     given = [numbers(each) for each in node.inputs[1:]]
     if any(each is None or each.size != 1 for each in given):

@@ -28,12 +28,13 @@ import onnx_ir as ir
 from opbridge.fit.fused.elements import Elements, Unknown, size
 from opbridge.fit.fused.masks import Visible, visible
 from opbridge.fit.fused.packing import packed
-from opbridge.fit.fused.patterns import dims, is_same_shape, number, only_reader, producer, put, shape_of
+from opbridge.fit.fused.patterns import dims, only_reader, producer, put, shape_of
 from opbridge.fit.fused.rotary import Rotary, Tables, rotary
+from opbridge.fit.fused.scores import factored, joined_heads, masked, through_casts, unrepeated, unscaled
+from opbridge.fit.fused.steps import Steps
 
 __all__ = ["Contiguous", "fuse_attention"]
 
-_HEADS_BY_TOKENS = [0, 2, 1, 3]
 _OLDEST_OPSET = 15
 
 
@@ -109,7 +110,7 @@ class _Fusing:
     ) -> None:
         self.made: Counter[str] = Counter()
         self._graph, self._contiguous, self._types = graph, contiguous, types
-        self._count = 0
+        self._steps = Steps(graph, "cached_attention")
         self._elements = Elements()
         self._tables = Tables(graph, self._elements, opset, contiguous.longest) if contiguous is not None else None
         self._lengths: dict[str | None, tuple[ir.Value, ir.Value]] = {}
@@ -146,7 +147,7 @@ class _Fusing:
         if tables is not None:
             query, key = tables[0].x, tables[1].x
         given = [
-            self._by_token(each, count * head_size, last)
+            self._steps.by_token(each, count * head_size, last)
             for each, count in ((query, heads), (key, groups), (found.value, groups))
         ]
         lengths = self._lengths_of(seen.padding, found)
@@ -181,29 +182,6 @@ class _Fusing:
         assert sin is not None
         return one, other, cos, sin
 
-    def _by_token(self, value: ir.Value, width: int, before: ir.Node) -> ir.Value:
-        """A value of shape [batch, heads, tokens, size] as [batch, tokens, heads * size]."""
-        transposed = producer(value, "Transpose")
-        tokens: ir.Value | None = None
-        if transposed is not None and list(transposed.attributes.get_ints("perm", ())) == _HEADS_BY_TOKENS:
-            tokens = transposed.inputs[0]
-        if tokens is None:
-            tokens = self._step("Transpose", [value], before, "by_token", perm=_HEADS_BY_TOKENS)
-            tokens.type, shape = value.type, value.shape
-            if shape is not None:
-                tokens.shape = ir.Shape([shape[0], shape[2], shape[1], shape[3]])
-        reshaped = producer(tokens, "Reshape")
-        if reshaped is not None and reshaped.inputs[0] is not None:
-            whole = dims(reshaped.inputs[0], 3)
-            if whole == (*dims(tokens, 4)[:2], width) and None not in whole:
-                return reshaped.inputs[0]
-        wanted = self._constant(np.array([0, 0, width], np.int64), before, "shape")
-        found = self._step("Reshape", [tokens, wanted], before, "joined")
-        found.type = value.type
-        if tokens.shape is not None:
-            found.shape = ir.Shape([*tokens.shape[:2], width])
-        return found
-
     def _lengths_of(self, padding: str | None, found: _Attention) -> tuple[ir.Value, ir.Value]:
         """For each text the number of its tokens without the last one, and the number of keys, as int32."""
         if padding not in self._lengths:
@@ -218,23 +196,23 @@ class _Fusing:
         mask = next(each for each in self._graph.inputs if each.name == name)
         whole: ir.Value = mask
         if mask.dtype != ir.DataType.INT64:
-            whole = self._step("Cast", [mask], first, "mask", to=ir.DataType.INT64.value)
-        one = self._constant(np.array([1], np.int64), first, "one")
-        count = self._step("ReduceSum", [whole, one], first, "count", keepdims=0)
-        total = self._step("Shape", [mask], first, "total", start=1, end=2)
-        return self._as_lengths(self._step("Sub", [count, one], first, "last"), total, first)
+            whole = self._steps.step("Cast", [mask], first, "mask", to=ir.DataType.INT64.value)
+        one = self._steps.constant(np.array([1], np.int64), first, "one")
+        count = self._steps.step("ReduceSum", [whole, one], first, "count", keepdims=0)
+        total = self._steps.step("Shape", [mask], first, "total", start=1, end=2)
+        return self._as_lengths(self._steps.step("Sub", [count, one], first, "last"), total, first)
 
     def _from_sizes(self, found: _Attention, first: ir.Node) -> tuple[ir.Value, ir.Value]:
         """From the sizes of the cache and of an input that has as many tokens as the queries."""
         tokens = self._input_of_size(dims(found.query, 4)[2])
         assert tokens is not None
-        one = self._constant(np.array([1], np.int64), first, "one")
-        past = self._step("Shape", [found.past[0]], first, "past", start=2, end=3)
-        new = self._step("Shape", [tokens[0]], first, "new", start=tokens[1], end=tokens[1] + 1)
-        total = self._step("Add", [past, new], first, "total")
-        batch = self._step("Shape", [found.past[0]], first, "batch", start=0, end=1)
-        last = self._step("Sub", [total, one], first, "last")
-        return self._as_lengths(self._step("Expand", [last, batch], first, "lasts"), total, first)
+        one = self._steps.constant(np.array([1], np.int64), first, "one")
+        past = self._steps.step("Shape", [found.past[0]], first, "past", start=2, end=3)
+        new = self._steps.step("Shape", [tokens[0]], first, "new", start=tokens[1], end=tokens[1] + 1)
+        total = self._steps.step("Add", [past, new], first, "total")
+        batch = self._steps.step("Shape", [found.past[0]], first, "batch", start=0, end=1)
+        last = self._steps.step("Sub", [total, one], first, "last")
+        return self._as_lengths(self._steps.step("Expand", [last, batch], first, "lasts"), total, first)
 
     def _input_of_size(self, size: int | str | None) -> tuple[ir.Value, int] | None:
         """An input of the graph with a dimension of a size, and which one it is."""
@@ -243,33 +221,10 @@ class _Fusing:
 
     def _as_lengths(self, lasts: ir.Value, total: ir.Value, first: ir.Node) -> tuple[ir.Value, ir.Value]:
         to = ir.DataType.INT32.value
-        lengths = self._step("Cast", [lasts], first, "lengths", to=to)
-        axis = self._constant(np.array([0], np.int64), first, "axis")
-        scalar = self._step("Squeeze", [total, axis], first, "keys")
-        return lengths, self._step("Cast", [scalar], first, "keys_int32", to=to)
-
-    def _step(
-        self, op_type: str, inputs: list[ir.Value], before: ir.Node, what: str, **attributes: int | list[int]
-    ) -> ir.Value:
-        made = ir.node(op_type, inputs, attributes or None)
-        return self._placed(made, before, what)
-
-    def _constant(self, found: np.ndarray, before: ir.Node, what: str) -> ir.Value:
-        made = ir.node("Constant", [], {"value": ir.tensor(found)})
-        value = self._placed(made, before, what)
-        value.type, value.shape = ir.TensorType(ir.DataType.from_numpy(found.dtype)), ir.Shape(found.shape)
-        return value
-
-    def _placed(self, made: ir.Node, before: ir.Node, what: str) -> ir.Value:
-        self._count += 1
-        made.name = f"attention_{self._count}/{what}"
-        made.outputs[0].name = made.name
-        made.metadata_props.update({key: text for key, text in before.metadata_props.items() if key in _SOURCES})
-        self._graph.insert_before(before, made)
-        return made.outputs[0]
-
-
-_SOURCES = ("opbridge.operator", "opbridge.module", "opbridge.source")
+        lengths = self._steps.step("Cast", [lasts], first, "lengths", to=to)
+        axis = self._steps.constant(np.array([0], np.int64), first, "axis")
+        scalar = self._steps.step("Squeeze", [total, axis], first, "keys")
+        return lengths, self._steps.step("Cast", [scalar], first, "keys_int32", to=to)
 
 
 def _matched(softmax: ir.Node) -> _Attention | None:
@@ -277,20 +232,20 @@ def _matched(softmax: ir.Node) -> _Attention | None:
     scores = softmax.inputs[0]
     if scores is None or softmax.attributes.get_int("axis", -1) not in (-1, 3):
         return None
-    masked = _masked(scores)
-    if masked is None:
+    found = masked(scores)
+    if found is None:
         return None
-    mask, plain = masked
-    product, scale, softcap = _unscaled(plain)
-    shares = _through_casts(softmax.outputs[0])
+    mask, plain = found
+    product, scale, softcap = unscaled(plain)
+    shares = through_casts(softmax.outputs[0])
     reader = None if shares is None else only_reader(shares)
     if product is None or reader is None or reader.op_type != "MatMul" or reader.inputs[0] is not shares:
         return None
-    query, turned = _times(product.inputs[0]), producer(product.inputs[1], "Transpose")
+    query, turned = factored(product.inputs[0]), producer(product.inputs[1], "Transpose")
     if turned is None or list(turned.attributes.get_ints("perm", ())) != [0, 1, 3, 2]:
         return None
     keys, values = _cached(turned.inputs[0]), _cached(reader.inputs[1])
-    output = _output(reader.outputs[0], mask)
+    output = joined_heads(reader.outputs[0], mask)
     if keys is None or values is None or output is None or query is None:
         return None
     return _Attention(
@@ -306,79 +261,10 @@ def _matched(softmax: ir.Node) -> _Attention | None:
     )
 
 
-def _masked(scores: ir.Value) -> tuple[ir.Value, ir.Value] | None:
-    """The mask of scores, and the scores without it."""
-    added = producer(scores, "Add")
-    if added is None:
-        return None
-    one, other = added.inputs
-    if one is None or other is None:
-        return None
-    for plain, mask in ((one, other), (other, one)):
-        if producer(plain, "MatMul", "Mul", "Div") is not None and producer(mask, "MatMul", "Mul", "Div") is None:
-            return mask, plain
-    return None
-
-
-def _unscaled(value: ir.Value) -> tuple[ir.Node | None, float, float]:
-    """The product of queries and keys that scores are computed from, what it is multiplied by, and their bound."""
-    softcap, factor = 0.0, 1.0
-    times = _times(value)
-    bound = None if times is None else producer(times[0], "Tanh")
-    if bound is not None and times is not None and bound.inputs[0] is not None:
-        inner = _times(bound.inputs[0])
-        if inner is None:
-            return None, 1.0, 0.0
-        # The bound is multiplied after what it was divided by before; what else was multiplied is the scale.
-        softcap, factor, value = times[1], inner[1] * times[1], inner[0]
-    elif times is not None:
-        value, factor = times
-    return producer(value, "MatMul"), factor, softcap
-
-
-def _times(value: ir.Value | None) -> tuple[ir.Value, float] | None:
-    """A value without the numbers that it is multiplied by and divided by, and their product."""
-    factor = 1.0
-    while (node := producer(value, "Mul", "Div")) is not None:
-        one, other = node.inputs
-        if (found := number(other)) is not None:
-            value = one
-        elif node.op_type == "Mul" and (found := number(one)) is not None:
-            value = other
-        else:
-            break
-        factor = factor * found if node.op_type == "Mul" else factor / found
-    return None if value is None else (value, factor)
-
-
-def _through_casts(value: ir.Value) -> ir.Value | None:
-    """What a value becomes by Casts alone."""
-    while (reader := only_reader(value)) is not None and reader.op_type == "Cast" and reader.domain == "":
-        value = reader.outputs[0]
-    return value
-
-
 def _cached(value: ir.Value | None) -> tuple[ir.Value, ir.Value, ir.Value] | None:
     """Of the keys or values that are read, repeated for groups of heads or not: the past ones, the new ones, and both
     together."""
-    repeated = producer(value, "Reshape")
-    if repeated is not None:
-        expanded = producer(repeated.inputs[0], "Expand")
-        unsqueezed = producer(expanded.inputs[0], "Unsqueeze") if expanded is not None else None
-        present = None if unsqueezed is None else unsqueezed.inputs[0]
-        if expanded is None or unsqueezed is None or present is None:
-            return None
-        batch, groups, keys, width = dims(present, 4)
-        times = dims(expanded.outputs[0], 5)[2]
-        if not isinstance(groups, int) or not isinstance(times, int) or None in (batch, keys, width):
-            return None
-        if dims(unsqueezed.outputs[0], 5) != (batch, groups, 1, keys, width):
-            return None
-        if dims(expanded.outputs[0], 5) != (batch, groups, times, keys, width):
-            return None
-        if dims(value, 4) != (batch, groups * times, keys, width):
-            return None
-        value = present
+    value = unrepeated(value)
     joined = producer(value, "Concat")
     if (
         value is None
@@ -413,37 +299,3 @@ def _is_computed_from(value: ir.Value, others: Collection[ir.Value]) -> bool:
 
 def _is_size(node: ir.Node) -> bool:
     return node.op_type == "Shape" and node.domain == ""
-
-
-def _output(value: ir.Value, mask: ir.Value) -> ir.Value | None:
-    """What a product of shares and values becomes as [batch, tokens, heads * size]."""
-    reader = only_reader(value)
-    if reader is not None and reader.op_type == "Where":
-        # Queries that see no key get 0 there. Where the mask is proved, each sees itself.
-        if reader.inputs[1] is not value or number(reader.inputs[2]) != 0 or not _is_any(reader.inputs[0], mask):
-            return None
-        value = reader.outputs[0]
-        reader = only_reader(value)
-    if reader is not None and reader.op_type == "Reshape" and is_same_shape(value, reader.outputs[0]):
-        value = reader.outputs[0]
-        reader = only_reader(value)
-    if reader is None or reader.op_type != "Transpose":
-        return None
-    if list(reader.attributes.get_ints("perm", ())) != _HEADS_BY_TOKENS:
-        return None
-    batch, tokens, heads, width = dims(reader.outputs[0], 4)
-    last = only_reader(reader.outputs[0])
-    if last is None or last.op_type != "Reshape" or not isinstance(heads, int) or not isinstance(width, int):
-        return None
-    joined = last.outputs[0]
-    return joined if dims(joined, 3) == (batch, tokens, heads * width) and None not in (batch, tokens) else None
-
-
-def _is_any(value: ir.Value | None, mask: ir.Value) -> bool:
-    """Whether a value says of each query whether the mask lets it see any key."""
-    cast = producer(value, "Cast")
-    reduced = producer(cast.inputs[0], "ReduceMax") if cast is not None else None
-    counted = producer(reduced.inputs[0], "Cast") if reduced is not None else None
-    chosen = producer(mask, "Where")
-    shown = mask if chosen is None else chosen.inputs[0]
-    return counted is not None and counted.inputs[0] is shown

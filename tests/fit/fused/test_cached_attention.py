@@ -12,7 +12,7 @@ import transformers
 
 import opbridge
 from opbridge.errors import UsageError
-from opbridge.fit.fused.attention import Contiguous, fuse_attention
+from opbridge.fit.fused.cached_attention import Contiguous, fuse_attention
 from opbridge.fit.fused.fusing import Fusing, find_fusing, fuse, is_contiguous
 from opbridge.onnx import serialize
 from opbridge.runtimes.onnxruntime import open_session
@@ -196,6 +196,7 @@ def test_where_forms_are_asked_for():
     assert find_fusing(None, "tensorrt", None, None) is None
     on_cuda = find_fusing(None, "cuda", None, None)
     assert on_cuda is not None and ir.DataType.FLOAT not in on_cuda.attention
-    assert find_fusing(None, "cuda", "float16", None) == Fusing()
+    assert find_fusing(None, "cuda", "float16", None) == Fusing(whole=False)
+    assert find_fusing(None, "onnxruntime", "float16", None) == Fusing(whole=False)
     with pytest.raises(UsageError, match="supports the targets onnxruntime and cuda"):
         find_fusing(True, "tensorrt:10.15", None, None)
