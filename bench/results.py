@@ -9,6 +9,7 @@ import importlib.metadata
 import itertools
 import os
 import platform
+import random
 import statistics
 import subprocess
 import sys
@@ -53,8 +54,8 @@ def interleaved(
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     names = list(contenders)
     for turn in range(-warm_up, runs):
-        # Each turn starts with another contender: who follows whom matters (caches, the memory allocator).
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+        # Each turn has another order: who follows whom matters (caches, the memory allocator, threads that still spin).
+        for name in random.Random(turn).sample(names, len(names)):
             gc.collect()  # or else one pays for what another left behind
             elapsed = _defined["at_depth"](turn % _DEPTHS, lambda name=name: _timed(contenders[name]))
             tidy()
