@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import types
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from opbridge.model_support import applying
-from opbridge.model_support.applying import applied, applied_to_sizes_in_python
+from opbridge.model_support.applying import applied, applied_to_sizes_in_python, noting
 from opbridge.model_support.entries import CaptureContext, CodeReplacement, FunctionReplacement, ModelSupport
 from opbridge.model_support.fingerprints import fingerprint
 
@@ -100,6 +101,24 @@ def test_a_function_is_replaced_in_the_modules_of_a_model(knowing):
         assert layer(0) == 0  # the replacement gives None
         assert doubled(3, other=1) == 6  # it does not apply
     assert layer(3) == 6
+
+
+def test_a_function_is_replaced_where_it_is_defined(knowing):
+    """A model may call it through its module, which is none of those that its classes come from."""
+    knowing(_DOUBLED)
+    with applied(torch.nn.ReLU()):
+        assert doubled(3) == 16
+
+
+def test_what_is_said_of_a_replacement_that_is_computed(knowing):
+    said = dataclasses.replace(_DOUBLED, note=lambda arguments: "of three" if arguments["x"] == 3 else "")
+    knowing(said)
+    with noting() as notes, applied(Layer()):
+        for number in (3, 1, 3, 0):
+            doubled(number)
+        assert list(notes) == ["of three"]
+    with applied(Layer()):
+        assert doubled(3) == 16  # nothing is noted there
 
 
 def test_all_is_as_it_was_after_an_error(knowing):

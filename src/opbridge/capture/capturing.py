@@ -43,7 +43,7 @@ from opbridge.graph.decisions import decisions_of
 from opbridge.graph.open_lists import SIZES, open_lists
 from opbridge.graph.operators import calls_in
 from opbridge.kernels.triton import operators
-from opbridge.model_support import changed_sources
+from opbridge.model_support import applying, changed_sources
 
 __all__ = ["capture", "capture_call"]
 
@@ -100,7 +100,7 @@ def capture_call(
     functions = Functions(config.handler, config.opset, named)
     session = CaptureSession(call, module, config, functions, config.limits(tell))
     session.limits.begin()
-    with functions.kept_whole(module), _saying(session), torch_tracing.mute_logs():
+    with functions.kept_whole(module), _saying(session), applying.noting() as noted, torch_tracing.mute_logs():
         try:
             found, tried = run_strategies(session)
         except CaptureError as error:
@@ -114,6 +114,7 @@ def capture_call(
     notes = [
         *found.notes,
         *changed_sources.notes(module),
+        *noted,
         *call.notes,
         *frozen_inputs(graph, leaves),
         *training_notes(module, graph),

@@ -19,7 +19,7 @@ generation does, which is one of transformers.
 | fingerprints | what tells the source of a function from others |
 | package_sources | the sources of the functions of a package that is not imported |
 | model_modules | the modules of Python that a model's classes come from |
-| transformers/, einx/ | the packages |
+| transformers/, einx/, torchvision/ | the packages |
 """
 
 from __future__ import annotations

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import inspect
+import itertools
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -21,6 +23,7 @@ from opbridge.model_support.registry import leave_out, supports
 __all__ = [
     "applied",
     "applied_to_sizes_in_python",
+    "noting",
     "replaced",
     "replacement_of",
     "replacement_of_method",
@@ -32,12 +35,27 @@ _Place = tuple[Any, str, Any]
 """A class or a module, the name of an attribute of its own, and the value that it gets."""
 
 
+_notes: contextvars.ContextVar[dict[str, None] | None] = contextvars.ContextVar("notes", default=None)
+
+
+@contextlib.contextmanager
+def noting() -> Iterator[Collection[str]]:
+    """Gives what is to be said of the replacements that are computed within this context, once each, in order."""
+    notes: dict[str, None] = {}
+    token = _notes.set(notes)
+    try:
+        yield notes.keys()
+    finally:
+        _notes.reset(token)
+
+
 @contextlib.contextmanager
 def applied(model: torch.nn.Module) -> Iterator[None]:
     """Within this context, the functions that a model uses and that are known are replaced.
 
-    In a module that has imported or defined such a function, its name stands for the replacement meanwhile. So it is in
-    a class that has such a method.
+    In a module that has imported or defined such a function, its name stands for the replacement meanwhile: in those of
+    the model's classes, and in the one that defines it and the packages around that. So it is in a class that has such
+    a method.
     """
     with contextlib.ExitStack() as stack:
         _enter_contexts(stack, model, sizes_in_python=False)
@@ -113,7 +131,8 @@ def _places(model: torch.nn.Module) -> Iterator[_Place]:
         return
     kinds = {type(each) for each in model.modules()}
     classes = {each for kind in kinds for each in kind.__mro__}
-    modules = filter(None, (sys.modules.get(path) for path in {each.__module__ for each in classes}))
+    paths = {*(each.__module__ for each in classes), *_paths_of(itertools.chain.from_iterable(by_name.values()))}
+    modules = filter(None, map(sys.modules.get, paths))
     for place in (*classes, *modules):
         for name, entries in by_name.items():
             function = vars(place).get(name)
@@ -127,6 +146,14 @@ def _places(model: torch.nn.Module) -> Iterator[_Place]:
             found = _known_method(kind, entries)
             if found is not None:
                 yield kind, name, replaced(getattr(kind, name), found)
+
+
+def _paths_of(entries: Iterable[Entry]) -> Iterator[str]:
+    """The paths of the modules that define functions, and of the packages around them, which may hold these as well."""
+    for target in {target for entry in entries for target in entry.targets}:
+        path, _, name = target.partition(":")
+        if "." not in name:  # no method
+            yield from itertools.accumulate(path.split("."), "{}.{}".format)
 
 
 def _codes(model: torch.nn.Module) -> Iterator[_Place]:
@@ -160,7 +187,11 @@ def replaced(original: Callable[..., Any], entry: FunctionReplacement) -> Callab
         arguments = {**given.arguments, **{name: plain.__globals__[name] for name in entry.uses}}
         is_overridden = bool(names) and not names.isdisjoint(vars(arguments["self"]))
         found = entry.replacement(arguments) if not is_overridden and entry.applies(arguments) else None
-        return plain(*args, **settings) if found is None else found
+        if found is None:
+            return plain(*args, **settings)
+        if (note := entry.note(arguments)) and (notes := _notes.get()) is not None:
+            notes[note] = None
+        return found
 
     decorated: Callable[..., Any] = computed
     for name in entry.decorators:

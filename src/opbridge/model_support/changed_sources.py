@@ -151,8 +151,9 @@ def _changed_in(model: torch.nn.Module) -> Iterator[str]:
     names = {target.rpartition(":")[2].rpartition(".")[2] for target in by_target}
     kinds = {type(each) for each in model.modules()}
     classes = {each for kind in kinds for each in kind.__mro__}
-    modules = {sys.modules.get(each.__module__) for each in classes} - {None}
-    held = [vars(place).get(name) for place in (*classes, *modules) for name in names]
+    modules = {module for each in classes if (module := sys.modules.get(each.__module__)) is not None}
+    named = {each for module in modules for each in vars(module).values() if isinstance(each, types.ModuleType)}
+    held = [vars(place).get(name) for place in (*classes, *modules, *named) for name in names]
     held += [each for place in modules_of(model) for each in functions_of(place) if each.__name__ in names]
     for each in held:
         function = inspect.unwrap(each) if isinstance(each, types.FunctionType) else each

@@ -41,6 +41,10 @@ def _always(arguments: Arguments) -> bool:
     return True
 
 
+def _nothing(arguments: Arguments) -> str:
+    return ""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Entry:
     """Something that is known of functions of a package.
@@ -100,6 +104,7 @@ class FunctionReplacement(_Replacement):
         owner_suffix: Of a method, what the name of its class ends with.
         uses: Functions of its module that `replacement` calls: they are among its arguments by name too.
         decorators: The decorators that its module has put around it, by their names there, the innermost first.
+        note: What the plan says of a call for which the replacement was computed; "": nothing.
     """
 
     replacement: Callable[[Arguments], Any]
@@ -108,6 +113,7 @@ class FunctionReplacement(_Replacement):
     owner_suffix: str = ""
     uses: tuple[str, ...] = ()
     decorators: tuple[str, ...] = ()
+    note: Callable[[Arguments], str] = _nothing
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

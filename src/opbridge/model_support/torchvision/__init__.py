@@ -1,0 +1,6 @@
+"""What is known of torchvision.
+
+In: nothing; torchvision's modules are looked up where they are loaded.
+Out: `support`, which the entry point names: suppression of boxes by class for any number of boxes (`suppression`).
+May import: the modules of `opbridge.model_support`, base.
+"""
