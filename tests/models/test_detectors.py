@@ -21,14 +21,29 @@ def _exported(name: str) -> tuple[torch.nn.Module, opbridge.Program]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", one_in(5, ("retinanet", "maskrcnn", "keypointrcnn", "fcos", "ssd")))
+@pytest.mark.parametrize("name", one_in(6, ("fasterrcnn", "retinanet", "maskrcnn", "keypointrcnn", "fcos", "ssd")))
 def test_other_images_and_one_in_which_nothing_is_found(name):
     model, program = _exported(name)
     assert program.capture.mode == "direct"
-    assert bool(program.plan.decisions) == name.endswith("rcnn")
+    assert bool(program.plan.decisions) == (name == "keypointrcnn")
     images = [image(3), NOTHING, image(4), (image(5) + NOTHING * 9) / 10, image(6)]
     counts = assert_finds(program, model, images)
     assert counts[0] and counts[1] == 0 and counts[2]
+
+
+def test_several_images():
+    """Of each of which other boxes are found, or none."""
+    model = detector("maskrcnn", 0.6)
+    program = opbridge.export(model, ([image(3), image(4)],), verify=False)
+    assert not program.plan.decisions
+    session = program.session()
+    for images in ([image(5), image(6)], [NOTHING, image(3)], [image(7), NOTHING], [NOTHING, NOTHING]):
+        given = dict(zip((each.name for each in session.get_inputs()), images, strict=True))
+        with torch.no_grad():
+            expected = [value for each in model(images) for value in each.values()]
+        values = session.run(None, {name: each.numpy() for name, each in given.items()})
+        for value, own in zip(values, expected, strict=True):
+            torch.testing.assert_close(torch.from_numpy(value), own, rtol=1e-3, atol=1e-2)
 
 
 @pytest.mark.thorough
@@ -40,6 +55,6 @@ def test_threshold_that_no_box_passes():
 
 @pytest.mark.thorough
 def test_verification_takes_the_branches():
-    model = detector("fasterrcnn", 0.6)
+    model = detector("keypointrcnn", 0.6)
     program = opbridge.export(model, ([image(3)],))
     assert program.verification is not None and program.verification.ok

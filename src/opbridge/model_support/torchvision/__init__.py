@@ -1,6 +1,7 @@
 """What is known of torchvision.
 
 In: nothing; torchvision's modules are looked up where they are loaded.
-Out: `support`, which the entry point names: suppression of boxes by class for any number of boxes (`suppression`).
+Out: `support`, which the entry point names: suppression of boxes by class for any number of boxes (`suppression`), what
+an R-CNN finds for any number of proposals (`detections`), and its masks in images without a loop (`masks`).
 May import: the modules of `opbridge.model_support`, base.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opbridge.model_support.entries import FunctionReplacement, ModelSupport
-from opbridge.model_support.torchvision import suppression
+from opbridge.model_support.torchvision import detections, masks, suppression
 
 __all__ = ["SUPPORT"]
 
@@ -18,6 +18,22 @@ SUPPORT = ModelSupport(
             uses=(suppression.NMS,),
             inputs=suppression.boxes_of_classes,
             note=suppression.note,
+        ),
+        FunctionReplacement(
+            targets=("torchvision.models.detection.roi_heads:RoIHeads.postprocess_detections",),
+            sources=("1b262eab44ce4cd9",),
+            replacement=detections.found,
+            applies=detections.has_known_coder,
+            uses=(detections.BOX_OPS,),
+            inputs=detections.heads,
+        ),
+        FunctionReplacement(
+            targets=("torchvision.models.detection.roi_heads:paste_masks_in_image",),
+            sources=("f7714847538de5b5",),
+            replacement=masks.pasted,
+            applies=masks.are_of_floats,
+            uses=masks.EXPANDING,
+            inputs=masks.masks_of_boxes,
         ),
     ),
 )
