@@ -17,10 +17,12 @@ from opbridge.capture.control_flow.lowering import CFGLowering
 from opbridge.capture.control_flow.merge_points import Unjoined
 from opbridge.capture.control_flow.path_explorer import explore
 from opbridge.capture.control_flow.path_tree import PathTree
+from opbridge.capture.control_flow.varying_sizes import varying_sizes
 from opbridge.capture.guards.expressions import limit_of
 from opbridge.capture.one_capture import capture_once
 from opbridge.capture.session import CaptureSession
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
+from opbridge.capture.tracer.sizes_of_data import sizes_read_from_data
 from opbridge.capture.tracer.writes import written_by
 from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.decisions import Branch, Decision
@@ -74,10 +76,11 @@ class _PathCapture:
                 except PathsRefused:
                     raise error from None  # which says more than that there are too many paths
         except Unjoined as error:
-            told = self._telling_more(paths)
-            if told is not None:
-                paths, found = told
-            elif any(point.asks for point in paths.points.values()):
+            has_loops = any(point.asks for point in paths.points.values())
+            again = self._telling_more(paths) or (self._with_sizes_of_data(paths) if has_loops else None)
+            if again is not None:
+                paths, found = again
+            elif has_loops:
                 raise _by_iterations(paths, error) from error
             else:
                 paths = self._no_paths(joined=False)
@@ -107,7 +110,7 @@ class _PathCapture:
         )
         effects = SideEffects(self._session.module)
         try:
-            with keeping_random_state(), effects:
+            with keeping_random_state(), effects, sizes_read_from_data(answers.loops.learned.sizes_of_data):
                 captured = capture_once(self._session, assumptions)
                 known = self._session.identities
                 known.shares = known.shares or any(map(written_by, captured.graph.graph.nodes))
@@ -164,6 +167,22 @@ class _PathCapture:
         except Exception as error:  # the paths are refused for what is known already
             raise_own_fault(error)
             return None
+
+    def _with_sizes_of_data(self, paths: PathTree) -> tuple[PathTree, Captured] | None:
+        """The graph of all paths, with sizes that are constants in some of them read from data, as in the others."""
+        found = varying_sizes(paths.points.values())
+        while found - paths.learned.sizes_of_data:
+            learned = dataclasses.replace(paths.learned, sizes_of_data=paths.learned.sizes_of_data | found)
+            paths = PathTree(joined=True)
+            paths.learned = learned
+            try:
+                return paths, self._explored(paths)
+            except Unjoined:
+                found = varying_sizes(paths.points.values())
+            except Exception as error:  # the paths are refused for what is known already
+                raise_own_fault(error)
+                return None
+        return None
 
     def _apart(self, paths: PathTree) -> Captured:
         """The graph of all paths, none of which joins another one again.

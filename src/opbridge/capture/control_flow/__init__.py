@@ -9,11 +9,14 @@
    the same for both (`merge_points`). `path_explorer` executes the model until nothing is left to try;
    `capture.all_paths` calls it.
 3. `cfg`: the control-flow graph in SSA form. The operators between two branches are a block; a value that is another
-   node in each of its predecessors is a phi (`blocks`). `unify_arguments` says where the paths of a block differ.
+   node in each of its predecessors is a phi (`blocks`). `unify_arguments` says where the paths of a block differ, and
+   `sizes_of_variables` which tensors have the sizes that each path computes in its own way.
 4. `lowering`: the blocks run as one model, whose branches are operators `cond`, and are captured as any model is. Loops
    with several exits are those of `multi_exit_loops`.
 
-Where two paths that seemed to merge do not do the same, the model is captured without merging any.
+Where two paths that seemed to merge do not do the same, the model is captured again: with paths that merge only where
+tensors share values alike; with sizes that are constants in one path and depend on data in another (`varying_sizes`)
+read from data; and, if no loop decides, without merging any.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_ITERATION
 from opbridge.capture.control_flow.ambiguous_phi_sources import held as held_at
 from opbridge.capture.control_flow.blocks import Block, Local, Loop, Outer, Phi, dominators_of, in_order
 from opbridge.capture.control_flow.carried_numbers import carried
+from opbridge.capture.control_flow.common_ends import common_end, likeness
 from opbridge.capture.control_flow.differences import at, calls_unlike, given
 from opbridge.capture.control_flow.execution_path import ExecutionPath
 from opbridge.capture.control_flow.gathering import (
-    ENDS,
     GATHERING,
     LENGTH,
     LOOP,
@@ -29,6 +29,7 @@ from opbridge.capture.control_flow.gathering import (
 from opbridge.capture.control_flow.known_numbers import is_known_as
 from opbridge.capture.control_flow.merge_points import MergePoint, Unjoined
 from opbridge.capture.control_flow.path_tree import PathTree
+from opbridge.capture.control_flow.sizes_of_variables import sizes_of_variables
 from opbridge.capture.control_flow.unify_arguments import Computed, Given, Pass, unify_arguments
 from opbridge.graph.node_sources import sources_of
 
@@ -142,13 +143,13 @@ class ControlFlowGraph:
         for block in blocks:
             nodes = block.nodes(next(iter(block.passes)))
             if nodes:
-                groups.setdefault(_likeness(nodes[-1], with_shapes=self._of_sizes), []).append(block)
+                groups.setdefault(likeness(nodes[-1], with_shapes=self._of_sizes), []).append(block)
         for group in groups.values():
             if len(group) > 1:
                 self._join_ends(join, group)
 
     def _join_ends(self, join: Block, group: list[Block]) -> None:
-        count = _common_end(group, self._apart, with_shapes=self._of_sizes)
+        count = common_end(group, self._apart, with_shapes=self._of_sizes)
         if not count:
             return
         common = Block({}, is_common_end=True)
@@ -178,8 +179,8 @@ class ControlFlowGraph:
                 block.operators.append(self._gathered(block, nodes))
                 continue
             try:
-                args = self._resolved(unify_arguments({each: node.args for each, node in nodes.items()}), block)
-                kwargs = self._resolved(unify_arguments({each: node.kwargs for each, node in nodes.items()}), block)
+                args = self._form({each: node.args for each, node in nodes.items()}, block)
+                kwargs = self._form({each: node.kwargs for each, node in nodes.items()}, block)
             except Unjoined:
                 if not block.is_common_end:
                     raise
@@ -189,10 +190,10 @@ class ControlFlowGraph:
             block.operators.append((target, args, kwargs, some))
         if block.decides:
             asked = {(path, segment): path.decisions[segment].args[2] for path, segment in passes}
-            block.condition = self._resolved(unify_arguments(asked), block)
+            block.condition = self._form(asked, block)
         elif block is self.end:
             returned = {each: each[0].graph.graph.output_node().args[0] for each in passes}
-            block.results = self._resolved(unify_arguments(returned), block)
+            block.results = self._form(returned, block)
 
     def _gathered(self, block: Block, nodes: Mapping[Pass, Node]) -> tuple[Any, Any, Any, Node]:
         """The operator that gives what the iterations of a loop have appended to a list."""
@@ -249,6 +250,27 @@ class ControlFlowGraph:
             self._resolved(unify_arguments({each: some[index] for each, some in known.items()}), before)
             for index in range(max(counts, default=0))
         ]
+
+    def _form(self, values: Mapping[Pass, Any], block: Block) -> Any:
+        """The common form of an argument in the passes of a block, with places for nodes.
+
+        Sizes of what variables of Python's hold take the place of numbers where these have no other common form.
+        """
+        counts = {each: len(each.variables) for each in self.blocks}
+        try:
+            return self._resolved(unify_arguments(values), block)
+        except Unjoined:
+            for each, count in counts.items():  # what was added for a part of the form
+                del each.variables[count:]
+            known_form = sizes_of_variables(block)
+            if known_form is None:
+                raise
+            try:
+                return self._resolved(unify_arguments(values, known_form), block)
+            except Unjoined:
+                for each, count in counts.items():
+                    del each.variables[count:]
+            raise
 
     def _resolved(self, value: Any, block: Block) -> Any:
         """A form with places in the flow for the nodes of the paths."""
@@ -377,27 +399,6 @@ def _passes_before(nodes: Mapping[Pass, Node], before: Block) -> Mapping[Pass, N
     return {(path, segment - 1): node for (path, segment), node in nodes.items()}
 
 
-def _common_end(group: list[Block], apart: set[Node], *, with_shapes: bool) -> int:
-    """How many operators at their end are the same in several blocks, and not known to differ."""
-    ends = [reversed(block.nodes(each)) for block in group for each in block.passes]
-    passes = [each for block in group for each in block.passes]
-    count = 0
-    for nodes in zip(*ends, strict=False):
-        if len({_likeness(node, with_shapes=with_shapes) for node in nodes}) != 1 or not apart.isdisjoint(nodes):
-            break
-        try:
-            unify_arguments({each: (_compared(node), node.kwargs) for each, node in zip(passes, nodes, strict=True)})
-        except Unjoined:
-            break
-        count += 1
-    return count
-
-
-def _compared(node: Node) -> tuple[Any, ...]:
-    """The arguments of an operator, without the elements of a list: there are as many as a path has iterations."""
-    return (*node.args[1:ENDS], *node.args[ENDS + 1 :]) if node.target in GATHERING else node.args
-
-
 def _as_variable_of_python(nodes: Mapping[Pass, Node], block: Block) -> Mapping[Pass, Node] | None:
     """The nodes in all passes of a decision, where variables of Python's hold those that are known; else None.
 
@@ -413,15 +414,6 @@ def _as_variable_of_python(nodes: Mapping[Pass, Node], block: Block) -> Mapping[
     if any(each != found[0] for each in found[1:]):
         raise Unjoined(f"several variables contain {_given_by(nodes)}, but different values in another branch")
     return found[0] if found else None
-
-
-def _likeness(node: Node, *, with_shapes: bool) -> Any:
-    """What two operators have in common that may be one."""
-    inputs = () if node.target in GATHERING else node.all_input_nodes
-    values = [node.meta.get("val"), *(each.meta.get("val") for each in inputs)]
-    kinds = [(value.dtype, value.dim()) for value in values if isinstance(value, torch.Tensor)]
-    shapes = [str(tuple(value.shape)) for value in values if isinstance(value, torch.Tensor)] if with_shapes else ()
-    return node.target, node.meta.get("module_path"), tuple(kinds), tuple(shapes)
 
 
 def _kind(node: Node) -> Any:

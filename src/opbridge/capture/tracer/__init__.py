@@ -31,6 +31,7 @@ May import: dynamic_shapes, and what the capture stands on.
 | tensor_sequences, taking_sequences | such lists of rows or parts of a tensor, and where Python and torch take them |
 | padded_parts | `pad_sequence` of such a list of parts of a tensor |
 | sized_factories | windows, frequencies and the like of a symbolic size |
+| sizes_of_data | constant sizes that are read from data, as in the other paths of a model |
 | scaled_images | `interpolate` by factors that only a run tells |
 | returned_lists | lists of a symbolic length that a model returns |
 | autocasting | the casts of autocast, as operators |

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 
 from opbridge.base.python_private.frames import variables
+from opbridge.base.sources import Source
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.list_instructions import elements_read
 from opbridge.capture.tracer.symbolic_list import is_list
@@ -67,6 +68,7 @@ class LoopSummary:
         carries_numbers: Whether such variables and such loops are looked for.
         identities: Which identities matter; all captures of a model share it.
         tells_more: Whether paths join only where the layouts of tensors are the same, and which of them share values.
+        sizes_of_data: The lines that make tensors of a constant size which is read from data; see `sizes_of_data`.
     """
 
     growth: dict[Hashable, int] = field(default_factory=dict)
@@ -85,6 +87,7 @@ class LoopSummary:
     carries_numbers: bool = True
     identities: Identities = field(default_factory=Identities)
     tells_more: bool = False
+    sizes_of_data: frozenset[tuple[Source, int]] = frozenset()
 
 
 class Iterations(Protocol):

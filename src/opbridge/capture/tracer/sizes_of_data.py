@@ -1,0 +1,69 @@
+"""Constant sizes that are read from data while a model runs, as the sizes are that other execution paths have there."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Collection, Iterator
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from opbridge.base.sources import Source, of_code
+
+__all__ = ["sizes_read_from_data"]
+
+
+@contextlib.contextmanager
+def sizes_read_from_data(made: Collection[tuple[Source, int]]) -> Iterator[None]:
+    """Within this context, tensors that some lines make have sizes that are read from data.
+
+    Args:
+        made: The lines, each with a size that the tensors have.
+    """
+    if not made:
+        yield
+        return
+    with _Reading(made):
+        yield
+
+
+class _Reading(TorchFunctionMode):
+    def __init__(self, made: Collection[tuple[Source, int]]) -> None:
+        super().__init__()
+        self._made = frozenset(made)
+        self._sizes = {size for _, size in made}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not isinstance(result, torch.Tensor):
+            return result
+        given = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        new = {*_constants(result)}.difference(*map(_constants, given)) & self._sizes
+        if new and (source := _running()) is not None:
+            for dim, size in enumerate(result.shape):
+                if type(size) is int and size in new and (source, size) in self._made:
+                    result = result.index_select(dim, _all(size, result.device))
+        return result
+
+
+def _constants(x: torch.Tensor) -> list[int]:
+    return [size for size in x.shape if type(size) is int]
+
+
+def _all(size: int, device: torch.device) -> torch.Tensor:
+    """The indices of all elements of a dimension, whose number is any that data may give, as far as torch knows."""
+    return torch.repeat_interleave(torch.full((max(size, 1),), int(size > 0), device=device))
+
+
+def _running() -> Source | None:
+    """The innermost line of the model's code that is running."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if (source := of_code(frame.f_code, frame.f_lineno)) is not None:
+            return source
+        frame = frame.f_back
+    return None
