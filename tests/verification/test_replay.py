@@ -116,6 +116,58 @@ def test_integers_of_a_quantisation_written_by_hand(shift: float) -> None:
     assert "of 64 elements of quantized_decomposed::quantize_per_tensor" in str(found)
 
 
+def above(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(torch.sin(x) > 0.5, 10 * x, -10 * x)
+
+
+NEXT_TO_HALF = torch.cat([torch.asin(torch.full((4,), 0.5)) * (1 - 4e-7), normal(6)])
+
+
+def _sine(self: Any, factor: float = 1 + 2e-6) -> Any:
+    return op.Mul(op.Sin(self), op.Constant(value_float=factor))
+
+
+def test_a_comparison_next_to_its_threshold_is_forgiven() -> None:
+    program = opbridge.export(above, (NEXT_TO_HALF,), custom_translation_table={"aten::sin": _sine})
+    (output,) = program.verification.outputs  # type: ignore[union-attr]
+    assert output.worst.forgiven
+    assert "decides otherwise on inputs that agree within the tolerance" in output.worst.remark
+
+
+def test_a_comparison_that_is_wrong_for_its_inputs_is_wrong() -> None:
+    def greater(self: Any, other: Any) -> Any:
+        return op.Greater(self, op.Constant(value_float=0.499))
+
+    table = {"aten::sin": _sine, "aten::gt.Scalar": greater}
+    x = torch.cat([NEXT_TO_HALF, torch.asin(torch.full((1,), 0.4995))])
+    with pytest.raises(opbridge.VerificationError):
+        opbridge.export(above, (x,), custom_translation_table=table)
+
+
+def test_a_comparison_of_inputs_that_differ_is_wrong() -> None:
+    def sine(self: Any) -> Any:
+        return _sine(self, 1.01)
+
+    with pytest.raises(opbridge.VerificationError):
+        opbridge.export(above, (NEXT_TO_HALF,), custom_translation_table={"aten::sin": sine})
+
+
+@pytest.mark.torchvision
+def test_an_overlap_next_to_the_threshold_is_forgiven() -> None:
+    """The second box overlaps half of the first one, and a little more in the file."""
+    from torchvision.ops import nms
+
+    def model(boxes: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        boxes = torch.cat([boxes[:, :3], torch.sin(boxes[:, 3:])], 1)
+        return boxes[nms(boxes, scores, 0.5)]
+
+    boxes = torch.tensor([[0.0, 0, 1, torch.pi / 2], [0, 0, 1, torch.pi / 6 * (1 - 4e-7)], [4, 0, 5, 1]])
+    table = {"aten::sin": lambda self: op.Min(_sine(self), op.Constant(value_float=1.0))}
+    program = opbridge.export(model, (boxes, torch.tensor([0.9, 0.8, 0.7])), custom_translation_table=table)
+    (output,) = program.verification.outputs  # type: ignore[union-attr]
+    assert output.worst.forgiven and "torchvision::nms at " in output.worst.remark
+
+
 class Picking(torch.nn.Module):
     def __init__(self, stable: bool = False) -> None:
         super().__init__()

@@ -254,14 +254,13 @@ def compare(
         reason = f"its shape is {list(actual_shape)}, but PyTorch returns {list(shape)}"
     elif expected.dtype != actual.dtype:
         reason = f"its dtype is {actual_dtype}, but PyTorch returns {dtype_name(expected.dtype)}"
+    size = rms(expected)
+    allowed = _NOT_COMPARED if random else _tolerance(original, size, precision, scale, rtol, atol)
     if reason is not None or random:
-        allowed = _NOT_COMPARED if random else exact(original)
         elements = expected.numel()
         return Comparison(
             name, dtype, shape, actual_dtype, actual_shape, allowed, elements=elements, random=random, reason=reason
         )
-    size = rms(expected)
-    allowed = _tolerance(original, size, precision, scale, rtol, atol)
     worst = _Worst()
     for start, left, right in _chunks(expected, actual):
         worst.add(start, left, right, allowed, size)

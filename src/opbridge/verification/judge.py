@@ -76,20 +76,22 @@ class Judge:
         """
         found = list(comparisons)
 
-        def pending() -> list[int]:
-            return [
-                position
-                for position, each in enumerate(found)
-                if not each.ok and each.reason is None and position not in self._wrong
-            ]
+        def differing() -> list[int]:
+            return [at for at, each in enumerate(found) if not each.ok and at not in self._wrong]
 
-        if pending() and (decided := self._replay(args, kwargs)) is not None and len(decided.outputs) == len(found):
-            for position in pending():
-                found[position] = (
-                    _with_decisions(found[position], decided, position, actual[position])
-                    if decided.steps is None
-                    else judged_by_steps(found[position], decided, position, expected[position], actual[position])
-                )
+        def pending() -> list[int]:
+            return [position for position in differing() if found[position].reason is None]
+
+        # A decision may change shapes too: how many boxes are left.
+        if differing() and (decided := self._replay(args, kwargs)) is not None and len(decided.outputs) == len(found):
+            if decided.steps is None:
+                for position in differing():
+                    found[position] = _with_decisions(found[position], decided, position, actual[position])
+            else:
+                for position in pending():
+                    found[position] = judged_by_steps(
+                        found[position], decided, position, expected[position], actual[position]
+                    )
         if pending() and (reference := self._reference(args, kwargs)) is not None:
             nearby: list[list[torch.Tensor]] = []
             rounded: list[list[torch.Tensor]] = []
@@ -236,4 +238,5 @@ def _with_decisions(comparison: Comparison, decided: Replay, position: int, actu
     )
     if not again.ok:
         return comparison
-    return dataclasses.replace(comparison, forgiven=True, remark=listed(decided.taken, _MOST_DECISIONS))
+    compared = comparison if comparison.reason is None else dataclasses.replace(again, tolerance=given)
+    return dataclasses.replace(compared, forgiven=True, remark=listed(decided.taken, _MOST_DECISIONS))

@@ -7,10 +7,13 @@ PyTorch, and at each operator that decides so, the runtime's value is taken wher
 1. *Rounding* (round, floor, ceil, trunc, and every operator that quantises, or quantises and dequantises): the value is
    that of inputs which differ by the tolerance; see `rounding`.
 2. *Positions* (topk, sort, argsort, argmax, argmin, max, min, kthvalue, median, mode): the runtime's positions pick
-   elements that are equal to PyTorch's within the tolerance, and none twice. Equal elements that a stable sort has to
+   elements that are equal to PyTorch's within the tolerance, or as near as the runtime's values are to PyTorch's, and
+   none twice. Equal elements that a stable sort has to
    leave in their order are not excused. The elements of a topk with sorted=False may stand in any order.
 
-3. *Signs* (eigenvectors of symmetric matrices, singular vectors): the runtime's vectors are PyTorch's, some with the
+3. *Jumps* (comparisons, suppression of boxes): the runtime's result is that of PyTorch's operator for the runtime's
+   inputs, which agree with PyTorch's within the tolerance; see `jumps`.
+4. *Signs* (eigenvectors of symmetric matrices, singular vectors): the runtime's vectors are PyTorch's, some with the
    opposite sign; see `signs`.
 
 Where the model decides by data or by sizes, the graph is computed along the branches that the inputs take.
@@ -39,9 +42,10 @@ from opbridge.graph.node_sources import sources_of
 from opbridge.graph.operators import operator_of
 from opbridge.verification import ties
 from opbridge.verification.beside_ties import outputs_beside_ties
-from opbridge.verification.compare import tolerance
+from opbridge.verification.compare import compare, tolerance
 from opbridge.verification.graph_run import GraphRun
 from opbridge.verification.intermediate import RuntimeValues, counterparts, feeds_of
+from opbridge.verification.jumps import jumps, result_for_inputs_of
 from opbridge.verification.rounding import rounded, rounds
 from opbridge.verification.signs import has_free_signs, with_signs_of
 from opbridge.verification.taken_branches import along_taken_branches
@@ -110,9 +114,10 @@ def replay(
         return None
     found = counterparts(model.graph, functional.graph)
     names: dict[str, str] = {}
-    for node in functional.graph.graph.nodes:
-        for key in (node.name, *(f"{node.name}:{output}" for output in range(_MOST_OUTPUTS))):
-            if _decides(node) and key in found:
+    for node in filter(_decides, functional.graph.graph.nodes):
+        inputs = [each.name for each in node.all_input_nodes] if jumps(node) or ties.picks_positions(node) else []
+        for key in (node.name, *(f"{node.name}:{output}" for output in range(_MOST_OUTPUTS)), *inputs):
+            if key in found:
                 names[key] = str(found[key].name)
     if not names:
         return None
@@ -129,7 +134,7 @@ def replay(
             elif node.op == "call_function":
                 result = run.compute(node)
                 if _decides(node):
-                    result = _decided(node, result, run.values, actual, taken)
+                    result = _decided(node, result, run, actual, taken)
                 run.assign(node, result)
     if taken:
         leaves = [leaf.value if leaf.node is None else run.values[leaf.node] for leaf in functional.graph.outputs]
@@ -157,13 +162,18 @@ def _step(output: ir.Value | None) -> float | None:
 def _decides(node: Node) -> bool:
     if node.op != "call_function":
         return False
-    return ties.picks_positions(node) or has_free_signs(node) or rounds(node)
+    return ties.picks_positions(node) or has_free_signs(node) or rounds(node) or jumps(node)
 
 
-def _decided(
-    node: Node, result: Any, values: Mapping[Node, Any], actual: Mapping[str, torch.Tensor], taken: list[str]
-) -> Any:
+def _decided(node: Node, result: Any, run: GraphRun, actual: Mapping[str, torch.Tensor], taken: list[str]) -> Any:
     """The result of a node with the runtime's decisions, where they are right."""
+    if jumps(node):
+        other = result_for_inputs_of(node, result, run, actual)
+        if other is None:
+            return result
+        taken.append(f"{_place(node)} decides otherwise on inputs that agree within the tolerance")
+        return other
+    values = run.values
     source = values.get(node.args[0]) if node.args and isinstance(node.args[0], Node) else None
     if not isinstance(source, torch.Tensor) or source.numel() == 0:
         return result
@@ -183,12 +193,27 @@ def _decided(
             return result
         taken.append(f"vectors of {_place(node)} have the opposite sign, which is not defined")
         return turned
-    allowed = tolerance(source).absolute if source.is_floating_point() else 0.0
+    allowed = _allowed_for(source, actual.get(str(node.args[0]))) if source.is_floating_point() else 0.0
     picked = ties.picked(node, result, source, actual, allowed)
     if picked is None:
         return result
     taken.append(f"{picked.which} of {_place(node)} are in a different order")
     return picked.result
+
+
+def _allowed_for(source: torch.Tensor, actual: torch.Tensor | None) -> float:
+    """How far two elements may be apart that may stand in another order in the runtime.
+
+    Args:
+        source: What is picked from.
+        actual: The same in the runtime, if it is known. Where it agrees within the tolerance, which is larger for large
+            elements, two elements may each have moved as far as any.
+    """
+    allowed = tolerance(source).absolute
+    if actual is None or not compare("", source, actual).ok:
+        return allowed
+    moved = (source.double() - actual.double()).abs().nan_to_num(nan=0.0, posinf=0.0)
+    return max(allowed, 2 * float(moved.max()))
 
 
 def _place(node: Node) -> str:

@@ -62,6 +62,12 @@ class Run:
         return self.failure is None and all(comparison.ok for comparison in self.comparisons)
 
 
+def _severity(comparison: Comparison) -> tuple[bool, bool, bool, float, bool]:
+    """What orders comparisons of one output: the worst is the largest."""
+    has_reason = comparison.reason is not None
+    return not comparison.ok, has_reason, comparison.forgiven, comparison.excess, comparison.has_numbers
+
+
 @dataclass(frozen=True)
 class OutputReport:
     """One output of the graph, over all runs.
@@ -148,10 +154,7 @@ class Verification:
         reports = []
         for position in range(len(compared[0].comparisons) if compared else 0):
             found = [(run.comparisons[position], run.label) for run in compared]
-            worst, label = max(
-                found,
-                key=lambda each: (not each[0].ok, each[0].reason is not None, each[0].excess, each[0].has_numbers),
-            )
+            worst, label = max(found, key=lambda each: _severity(each[0]))
             wrong = tuple(label for comparison, label in found if not comparison.ok)
             reports.append(OutputReport(worst.name, worst, label, wrong))
         return tuple(reports)
