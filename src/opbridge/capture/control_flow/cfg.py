@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -88,6 +89,7 @@ class ControlFlowGraph:
                 for index, node in enumerate(block.nodes(each)):
                     self._defined[node] = block, index, each[1]
         self._gatherings: list[Gathering] = []
+        self._varying: list[Block] = []  # once for each variable that a block was given
         count = len(self._apart)
         for block in self.blocks:
             self._fill(block)
@@ -256,20 +258,25 @@ class ControlFlowGraph:
 
         Sizes of what variables of Python's hold take the place of numbers where these have no other common form.
         """
-        counts = {each: len(each.variables) for each in self.blocks}
         try:
-            return self._resolved(unify_arguments(values), block)
+            with self._keeping_variables():
+                return self._resolved(unify_arguments(values), block)
         except Unjoined:
-            for each, count in counts.items():  # what was added for a part of the form
-                del each.variables[count:]
             known_form = sizes_of_variables(block)
-            if known_form is None:
-                raise
-            try:
-                return self._resolved(unify_arguments(values, known_form), block)
-            except Unjoined:
-                for each, count in counts.items():
-                    del each.variables[count:]
+            if known_form is not None:
+                with contextlib.suppress(Unjoined), self._keeping_variables():
+                    return self._resolved(unify_arguments(values, known_form), block)
+            raise
+
+    @contextlib.contextmanager
+    def _keeping_variables(self) -> Iterator[None]:
+        """Within this context, variables are added to blocks; if it ends with an error, they are removed again."""
+        count = len(self._varying)
+        try:
+            yield
+        except Unjoined:
+            while len(self._varying) > count:
+                self._varying.pop().variables.pop()
             raise
 
     def _resolved(self, value: Any, block: Block) -> Any:
@@ -373,6 +380,7 @@ class ControlFlowGraph:
             raise Unjoined(f"one branch returns {one}, another {other}")
         variable = Phi(dict(nodes))
         block.variables.append(variable)
+        self._varying.append(block)
         for before in block.before:
             seen = {each: node for each, node in nodes.items() if each in before.passes}
             if not seen:
