@@ -134,6 +134,15 @@ def test_a_comparison_next_to_its_threshold_is_forgiven() -> None:
     assert "decides otherwise on inputs that agree within the tolerance" in output.worst.remark
 
 
+def test_a_cast_next_to_an_integer_is_forgiven() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return (torch.sin(x) * 4).to(torch.int64) * 100 + x
+
+    program = opbridge.export(model, (NEXT_TO_HALF,), custom_translation_table={"aten::sin": _sine})
+    (output,) = program.verification.outputs  # type: ignore[union-attr]
+    assert output.worst.forgiven and "aten::to.dtype at " in output.worst.remark
+
+
 def test_a_comparison_that_is_wrong_for_its_inputs_is_wrong() -> None:
     def greater(self: Any, other: Any) -> Any:
         return op.Greater(self, op.Constant(value_float=0.499))

@@ -1,6 +1,8 @@
-"""Operators whose results jump where their inputs change by a rounding: comparisons, and suppression of boxes.
+"""Operators whose results jump where their inputs change by a rounding: comparisons, casts of floats to integers, and
+suppression of boxes.
 
-A score next to a threshold is above it in one computation and below it in the other, and so is an overlap of two boxes.
+A score next to a threshold is above it in one computation and below it in the other, and so is an overlap of two boxes;
+a coordinate next to an integer is cast to this one or to the one before it.
 The runtime's result of such an operator is right where PyTorch's operator gives the same for the runtime's own inputs,
 and these agree with PyTorch's within the tolerance.
 """
@@ -20,14 +22,20 @@ from opbridge.verification.graph_run import GraphRun
 __all__ = ["jumps", "result_for_inputs_of"]
 
 _JUMPING = frozenset({"aten::gt", "aten::ge", "aten::lt", "aten::le", "torchvision::nms"})
+_CASTS = frozenset({"aten::_to_copy", "aten::to"})
 
 
 def jumps(node: Node) -> bool:
-    """Whether a node compares floats, or suppresses boxes."""
-    if functional_operator_of(node).partition(".")[0] not in _JUMPING:
+    """Whether a node compares floats, casts them to integers, or suppresses boxes."""
+    name = functional_operator_of(node).partition(".")[0]
+    if name not in _JUMPING and (name not in _CASTS or _is_of_floats(node)):
         return False
-    values = [each.meta.get("val") for each in node.all_input_nodes]
-    return any(isinstance(each, torch.Tensor) and each.is_floating_point() for each in values)
+    return any(map(_is_of_floats, node.all_input_nodes))
+
+
+def _is_of_floats(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def result_for_inputs_of(node: Node, result: Any, run: GraphRun, actual: Mapping[str, torch.Tensor]) -> Any:
