@@ -12,6 +12,7 @@ import opbridge
 from opbridge.verification.compare import compare
 from opbridge.verification.judge import judged_by_steps
 from opbridge.verification.replay import Replay
+from opbridge.verification.report import OutputReport
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -116,6 +117,12 @@ def test_integers_of_a_quantisation_written_by_hand(shift: float) -> None:
     assert "of 64 elements of quantized_decomposed::quantize_per_tensor" in str(found)
 
 
+def _only_output(program: opbridge.Program) -> OutputReport:
+    assert program.verification is not None
+    (output,) = program.verification.outputs
+    return output
+
+
 def above(x: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.sin(x) > 0.5, 10 * x, -10 * x)
 
@@ -129,7 +136,7 @@ def _sine(self: Any, factor: float = 1 + 2e-6) -> Any:
 
 def test_a_comparison_next_to_its_threshold_is_forgiven() -> None:
     program = opbridge.export(above, (NEXT_TO_HALF,), custom_translation_table={"aten::sin": _sine})
-    (output,) = program.verification.outputs  # type: ignore[union-attr]
+    output = _only_output(program)
     assert output.worst.forgiven
     assert "decides otherwise on inputs that agree within the tolerance" in output.worst.remark
 
@@ -139,7 +146,7 @@ def test_a_cast_next_to_an_integer_is_forgiven() -> None:
         return (torch.sin(x) * 4).to(torch.int64) * 100 + x
 
     program = opbridge.export(model, (NEXT_TO_HALF,), custom_translation_table={"aten::sin": _sine})
-    (output,) = program.verification.outputs  # type: ignore[union-attr]
+    output = _only_output(program)
     assert output.worst.forgiven and "aten::to.dtype at " in output.worst.remark
 
 
@@ -173,7 +180,7 @@ def test_an_overlap_next_to_the_threshold_is_forgiven() -> None:
     boxes = torch.tensor([[0.0, 0, 1, torch.pi / 2], [0, 0, 1, torch.pi / 6 * (1 - 4e-7)], [4, 0, 5, 1]])
     table = {"aten::sin": lambda self: op.Min(_sine(self), op.Constant(value_float=1.0))}
     program = opbridge.export(model, (boxes, torch.tensor([0.9, 0.8, 0.7])), custom_translation_table=table)
-    (output,) = program.verification.outputs  # type: ignore[union-attr]
+    output = _only_output(program)
     assert output.worst.forgiven and "torchvision::nms at " in output.worst.remark
 
 

@@ -14,7 +14,7 @@ from opbridge.base.torch_private.torch_decisions import DECISION
 from opbridge.capture.control_flow.branch_oracle import BranchEvent
 from opbridge.graph.captured_graph import CapturedGraph
 
-__all__ = ["ExecutionPath", "is_number"]
+__all__ = ["ExecutionPath", "is_number", "shape_of"]
 
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)
 
@@ -140,6 +140,12 @@ def _is_view(operator: Any) -> bool:
         return False
     returned = [each.alias_info for each in operator._schema.returns]
     return any(each is not None and not each.is_write for each in returned)
+
+
+def shape_of(node: Node) -> Sequence[Any]:
+    """The sizes of the tensor that a node is; none where it is something else."""
+    value = node.meta.get("val")
+    return value.shape if isinstance(value, torch.Tensor) else ()
 
 
 def is_number(node: Node) -> bool:

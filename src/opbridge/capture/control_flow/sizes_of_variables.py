@@ -5,13 +5,13 @@
         found = found * 2
     if len(found) > 0:
 
-The length is computed from the tensor that has had it first in a path: the indices of the elements, of the one or the
-other condition, which no variable holds in the loop. Of the tensor that a variable holds it is a size in all paths.
+Each path computes the length from the first tensor that has it: the indices of the elements, which are another tensor
+in each branch, and which no variable holds in the loop. In all paths it is the size of the tensor that `found` holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from torch.fx import Node
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.control_flow.ambiguous_phi_sources import held
 from opbridge.capture.control_flow.blocks import Block
+from opbridge.capture.control_flow.execution_path import shape_of
 from opbridge.capture.control_flow.unify_arguments import Computed, Given, KnownForm, Pass
 
 __all__ = ["sizes_of_variables"]
@@ -47,7 +48,7 @@ def sizes_of_variables(block: Block) -> KnownForm | None:
         own = {each: variables[each] for each in values}
         for index in range(min(map(len, own.values()))):
             nodes = {each: nodes[index] for each, nodes in own.items()}
-            shapes = {each: _shape(node) for each, node in nodes.items()}
+            shapes = {each: shape_of(node) for each, node in nodes.items()}
             for dim in range(min(map(len, shapes.values()))):
                 if all(torch_sizes.is_equal(shapes[each][dim], number) for each, number in numbers.items()):
                     return Computed(_SIZE, (Given(nodes), dim))
@@ -61,8 +62,3 @@ def _number(value: Any) -> Any:
     if isinstance(value, Node):
         value = value.meta.get("val")
     return value if type(value) in (int, torch.SymInt) else None
-
-
-def _shape(node: Node) -> Sequence[Any]:
-    value = node.meta.get("val")
-    return value.shape if isinstance(value, torch.Tensor) else ()

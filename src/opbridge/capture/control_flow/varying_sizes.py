@@ -4,31 +4,35 @@
         return torch.empty((0,), dtype=torch.int64)
     return nms(boxes, scores, threshold)
 
-What the model does with the result does not tell the paths apart, but a question about its size is one in one path
-only: `if len(kept) > 0` is decided for the constant. The operators that make such sizes are found, so that a further
-exploration has their sizes read from data, as all other paths have; see `opbridge.capture.tracer.sizes_of_data`.
+The paths merge after the return, but only one of them evaluates a branch on the size, such as `if len(kept) > 0`: for
+the constant, Python knows the answer. The lines that create such tensors are found, so that the model can be executed
+again with their sizes read from data, as in the other paths; see `opbridge.capture.tracer.sizes_of_data`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import torch
 from torch.fx import Node
 
 from opbridge.base.sources import Source
+from opbridge.capture.control_flow.execution_path import shape_of
 from opbridge.capture.control_flow.merge_points import MergePoint
+from opbridge.capture.tracer.sizes_of_data import constant_sizes
 from opbridge.graph.node_sources import sources_of
 
 __all__ = ["varying_sizes"]
 
 
 def varying_sizes(points: Iterable[MergePoint]) -> set[tuple[Source, int]]:
-    """The lines that make tensors of a constant size which is one that depends on data in other paths, and these sizes.
+    """The lines that create tensors with a constant size where other paths have one that depends on data.
 
     Args:
         points: The decisions, with the paths that came to them.
+
+    Returns:
+        Each line with the constant.
     """
     found: set[tuple[Source, int]] = set()
     for point in points:
@@ -41,7 +45,7 @@ def varying_sizes(points: Iterable[MergePoint]) -> set[tuple[Source, int]]:
 
 def _of_value(nodes: Sequence[Node]) -> Iterator[tuple[Source, int]]:
     """Those of one variable, which holds these nodes in several paths."""
-    shapes = [_shape(node) for node in nodes]
+    shapes = [shape_of(node) for node in nodes]
     if len({len(shape) for shape in shapes}) != 1:
         return
     for dim in range(len(shapes[0])):
@@ -61,16 +65,7 @@ def _makers(node: Node, size: int) -> Iterator[Source]:
         if each in seen:
             continue
         seen.add(each)
-        given = [other for other in each.all_input_nodes if size in _constants(_shape(other))]
+        given = [other for other in each.all_input_nodes if size in constant_sizes(shape_of(other))]
         waiting += given
         if not given and each.op == "call_function":
             yield from sources_of(each)[:1]
-
-
-def _constants(shape: Sequence[Any]) -> list[int]:
-    return [size for size in shape if type(size) is int]
-
-
-def _shape(node: Node) -> Sequence[Any]:
-    value = node.meta.get("val")
-    return value.shape if isinstance(value, torch.Tensor) else ()

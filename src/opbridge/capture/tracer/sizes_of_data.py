@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.base.sources import Source, of_code
 
-__all__ = ["sizes_read_from_data"]
+__all__ = ["constant_sizes", "sizes_read_from_data"]
 
 
 @contextlib.contextmanager
@@ -42,7 +42,7 @@ class _Reading(TorchFunctionMode):
         if not isinstance(result, torch.Tensor):
             return result
         given = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-        new = {*_constants(result)}.difference(*map(_constants, given)) & self._sizes
+        new = {*constant_sizes(result.shape)}.difference(*(constant_sizes(each.shape) for each in given)) & self._sizes
         if new and (source := _running()) is not None:
             for dim, size in enumerate(result.shape):
                 if type(size) is int and size in new and (source, size) in self._made:
@@ -50,8 +50,9 @@ class _Reading(TorchFunctionMode):
         return result
 
 
-def _constants(x: torch.Tensor) -> list[int]:
-    return [size for size in x.shape if type(size) is int]
+def constant_sizes(shape: Sequence[Any]) -> list[int]:
+    """The sizes of a shape that are no symbolic ones."""
+    return [size for size in shape if type(size) is int]
 
 
 def _all(size: int, device: torch.device) -> torch.Tensor:

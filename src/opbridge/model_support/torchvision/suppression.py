@@ -23,8 +23,8 @@ NMS = "nms"
 _MOST_AT_ONCE = 1000
 _NOTE = (
     "torchvision.ops.batched_nms is exported as one non-maximum suppression of boxes that are offset by class, as "
-    "torchvision computes it on a GPU; on a CPU, torchvision processes more than 1,000 boxes class by class, and the "
-    "result may differ for a box whose overlap is within rounding of the threshold"
+    "torchvision computes it for up to 25,000 boxes on a GPU; on a CPU, torchvision processes more than 1,000 boxes "
+    "class by class, and the result may differ for a box whose overlap is within rounding of the threshold"
 )
 
 
