@@ -65,25 +65,31 @@ class FollowingCalls:
 
     def __init__(self, module: torch.nn.Module, everywhere: bool) -> None:
         self.everywhere = everywhere
-        functions = [
-            (each, code, _rewritten(list_syntax.with_symbolic_lists(code, of_lists=not everywhere), each.__globals__))
-            for each in functions_of(module, everywhere)
-            for code in (each.__code__,)
-        ]
-        self._functions = [(each, code, new) for each, code, new in functions if new is not code]
+        self._made: dict[tuple[types.FunctionType, types.CodeType], types.CodeType] = {}
+        functions = functions_of(module, everywhere)
+        self._functions = [each for each in functions if self._followed(each) is not each.__code__]
+
+    def _followed(self, function: types.FunctionType) -> types.CodeType:
+        """The code of a function, which a support may have replaced, as it is within `following`."""
+        key = function, function.__code__
+        if key not in self._made:
+            lists = list_syntax.with_symbolic_lists(function.__code__, of_lists=not self.everywhere)
+            self._made[key] = _rewritten(lists, function.__globals__)
+        return self._made[key]
 
     @contextlib.contextmanager
     def following(self) -> Iterator[None]:
         """Within this context, they do."""
-        namespaces = list({id(each.__globals__): each.__globals__ for each, _, _ in self._functions}.values())
+        namespaces = list({id(each.__globals__): each.__globals__ for each in self._functions}.values())
+        kept = [(each, each.__code__) for each in self._functions]
         for names in namespaces:
             names.update(_REPLACEMENTS)
         try:
-            for function, _, new in self._functions:
-                function.__code__ = new
+            for function in self._functions:
+                function.__code__ = self._followed(function)
             yield
         finally:
-            for function, code, _ in self._functions:
+            for function, code in kept:
                 function.__code__ = code
             for names in namespaces:
                 for name in _REPLACEMENTS:
