@@ -162,7 +162,8 @@ def _codes(model: torch.nn.Module) -> Iterator[_Place]:
     functions = {each for place in modules_of(model) for each in _named(place, frozenset(by_name))}
     for function in functions:
         for entry in by_name[function.__name__]:
-            code = entry.replacement(function) if fingerprint(function) in entry.sources else None
+            is_near = not entry.variable or entry.variable in function.__code__.co_varnames
+            code = entry.replacement(function) if is_near and fingerprint(function) in entry.sources else None
             if code is not None:
                 yield function, "__code__", code
 

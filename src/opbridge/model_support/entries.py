@@ -122,9 +122,12 @@ class CodeReplacement(_Replacement):
 
     Attributes:
         replacement: The code for a function; None where it stays.
+        variable: The name of one of its variables or arguments: the sources of functions without it are not read, of
+            which a model has many where their name is a usual one, such as `forward`.
     """
 
     replacement: Callable[[types.FunctionType], types.CodeType | None]
+    variable: str = ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, TypeAlias
 
-__all__ = ["Function", "recompiled"]
+__all__ = ["Function", "recompiled", "statement_at"]
 
 _FEATURES = functools.reduce(
     lambda flags, name: flags | getattr(features, name).compiler_flag, features.all_feature_names, 0
@@ -64,6 +64,20 @@ def recompiled(code: CodeType, change: Callable[[Function], bool]) -> CodeType |
         return None
     new = _compiled(dataclasses.replace(found, node=ast.fix_missing_locations(node)), code)
     return None if new is None or new.co_freevars != code.co_freevars else new
+
+
+def statement_at(node: ast.AST, text: str) -> ast.stmt:
+    """A statement, all parts of which have the place of a node in the source.
+
+    Args:
+        node: The node.
+        text: The statement.
+    """
+    (statement,) = ast.parse(text).body
+    for each in ast.walk(statement):
+        if hasattr(each, "lineno"):
+            ast.copy_location(each, node)
+    return statement
 
 
 def _definition(code: CodeType) -> _Definition | None:

@@ -28,6 +28,7 @@ checked on.
 | support | all of it, as the entry point says |
 | targets | where transformers defines its models |
 | rotary_targets | what that of GLM-Image computes |
+| packed_attention | the attention within the images of a packed sequence, for all of them at once |
 | packed_images | what the encoder of Pixtral and the mergers of its patches compute, for images of all sizes |
 | same_padding | what those that pad for convolutions compute, without a question about a size |
 | vision_functions | what the functions for indices of patches compute, from their arguments |

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,7 @@ __all__ = [
     "encoder",
     "merger",
     "nearest_positions",
+    "packed_tokens",
     "positions",
     "projected_tiles",
     "resolution",
@@ -30,6 +32,9 @@ __all__ = [
 _GRIDS = ([[1, 4, 6]], [[2, 8, 2], [1, 2, 4], [3, 6, 10]])
 _RESOLUTIONS = [[28, 14], [14, 28], [28, 28], [42, 14], [14, 42]]
 _SIZES = [[28, 14], [20, 21], [60, 20], [9, 30]]
+_WIDTH, _HEADS = 64, 4
+_WIDTHS = ("hidden_size", "embed_dim", "d_model")
+_COUNTS = ("num_heads", "num_attention_heads", "num_key_value_heads", "encoder_attention_heads")
 _TILES = [3, 5, 4, 1]  # the last image is not cut
 
 
@@ -137,3 +142,31 @@ def delta_attention(owner: Any) -> Iterator[Inputs]:
     query, key, value, decay = (_random(4, 2, 70, 2, 8)).unbind(0)
     given = {"query": query, "key": key, "value": value, "g": -decay.abs() / 8, "beta": _random(2, 70, 2).sigmoid()}
     yield (), {**given, "output_final_state": True, "use_qk_l2norm_in_kernel": True}
+
+
+def packed_tokens(owner: Any) -> Iterator[Inputs]:
+    """Arguments of an attention of a vision or audio encoder: for one part, parts of one size, and unlike ones."""
+    parameters = inspect.signature(owner.forward).parameters
+    made = _attention(owner)
+    for bounds in ([0, 7], [0, 4, 8, 12], [0, 1, 3, 150, 290]):
+        hidden = _random(bounds[-1], _WIDTH)
+        given = {"hidden_states": hidden, "cu_seqlens": torch.tensor(bounds, dtype=torch.int32), "max_seqlen": None}
+        if "attention_mask" in parameters:  # those that take a batch of one
+            given["hidden_states"] = hidden[None]
+        if "position_embeddings" in parameters:
+            given["position_embeddings"] = _random(2, bounds[-1], _WIDTH // _HEADS).unbind(0)
+        yield (made,), given
+
+
+def _attention(owner: Any) -> Any:
+    """A small module of a class, with PyTorch's attention, for a configuration of its module."""
+    parts = ("Audio" if "Audio" in owner.__name__ else "Vision", "Encoder")
+    known = {name: kind for name, kind in vars(inspect.getmodule(owner)).items() if name.endswith("Config")}
+    config = next(kind for part in parts for name, kind in known.items() if part in name)()
+    for name in _WIDTHS:
+        setattr(config, name, _WIDTH)
+    for name in _COUNTS:
+        setattr(config, name, _HEADS)
+    config._attn_implementation = "sdpa"
+    torch.manual_seed(0)
+    return owner(config).eval()

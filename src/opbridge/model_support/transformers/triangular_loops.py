@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
-import textwrap
 import types
+
+from opbridge.base.python_private.syntax import Function, recompiled, statement_at
 
 __all__ = ["with_operator"]
 
@@ -34,26 +34,16 @@ _OPERATOR = """\
 @functools.cache
 def with_operator(function: types.FunctionType) -> types.CodeType | None:
     """The code of a function with the operator in the place of each such loop; None where there is none."""
-    try:
-        lines, first = inspect.getsourcelines(function)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, SyntaxError, ValueError):
-        return None
-    (defined,) = tree.body
-    if not isinstance(defined, ast.FunctionDef):
-        return None
-    changed = _Changed()
-    changed.visit(defined)
-    if not changed.count:
-        return None
-    defined.decorator_list = []
-    ast.increment_lineno(ast.fix_missing_locations(tree), first - 1)
-    made = compile(tree, function.__code__.co_filename, "exec", dont_inherit=True)
-    code = next(each for each in made.co_consts if isinstance(each, types.CodeType) and each.co_name == defined.name)
-    return code if code.co_freevars == function.__code__.co_freevars else None
+    return recompiled(function.__code__, _put_operators)
 
 
-class _Changed(ast.NodeTransformer):
+def _put_operators(function: Function) -> bool:
+    changed = _WithOperators()
+    changed.visit(function)
+    return changed.count > 0
+
+
+class _WithOperators(ast.NodeTransformer):
     """Puts the operator in the place of loops, and counts them."""
 
     count = 0
@@ -65,8 +55,4 @@ class _Changed(ast.NodeTransformer):
         if name is None:
             return node
         self.count += 1
-        (statement,) = ast.parse(_OPERATOR.format(name)).body
-        for each in ast.walk(statement):
-            if hasattr(each, "lineno"):
-                ast.copy_location(each, node)
-        return statement
+        return statement_at(node, _OPERATOR.format(name))
