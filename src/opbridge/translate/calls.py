@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from opbridge.base.torch_private import torch_sizes
 from opbridge.errors import TranslationError
 from opbridge.graph.function_calls import call_of
 from opbridge.graph.promotion import computation_dtype
@@ -22,7 +23,7 @@ from opbridge.translations.registry import Translation
 
 __all__ = ["call_symbolic", "call_translation"]
 
-# Whose translations may have a parameter that is told the number of tensors in the result.
+# Whose translations may have a parameter that is told the number of tensors in the result, or its sizes.
 _OURS = frozenset({"opbridge", "kernel"})
 
 # Beside complex tensors these stay what they are.
@@ -75,6 +76,10 @@ def call_translation(
     results = node.meta.get("val")
     if entry.origin in _OURS and "result_count" in names and isinstance(results, (list, tuple)):
         keywords["result_count"] = sum(len(each) if isinstance(each, (list, tuple)) else 1 for each in results)
+    if entry.origin in _OURS and "result_sizes" in names and isinstance(results, torch.Tensor):
+        keywords["result_sizes"] = [
+            size if isinstance(size, int) else None for size in map(torch_sizes.known_size, results.shape)
+        ]
     if not takes_named:
         keywords = {
             name: value for name, value in keywords.items() if name in names or name not in signature.IGNORED_ARGUMENTS

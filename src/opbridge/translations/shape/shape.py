@@ -34,9 +34,12 @@ from opbridge.translations.registry import builtin
     "aten::view_copy",
     "aten::_reshape_copy",
 )
-def view(self, size):
-    """view(Tensor(a) self, SymInt[] size) -> Tensor(a)"""
-    return reshape(self, size)
+def view(self, size, result_sizes: Sequence[int | None] | None = None):
+    """view(Tensor(a) self, SymInt[] size) -> Tensor(a); of a size of -1, the capture may know what it is"""
+    dims = as_dims(size)
+    if -1 in dims and result_sizes is not None and (found := result_sizes[dims.index(Dim(-1))]) is not None:
+        dims[dims.index(Dim(-1))] = Dim(found)
+    return reshape(self, dims)
 
 
 @builtin("aten::_reshape_alias")
