@@ -52,6 +52,30 @@ def test_the_sizes_beside_it_stay_known():
     assert [each.producer().op_type for each in concat.inputs] == ["Reshape", "Shape"]
 
 
+_CHOICE = "c = Equal (x, k) w = Where (c, x, k)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{_CHOICE} m = ReduceMax <keepdims = 0> (w) y = Range (zero, m, one)",
+        f"{_CHOICE} m = ReduceMax <keepdims = 0> (w) l = Reshape (m, at) s = ConstantOfShape (l) y = Cast <to = 7> (s)",
+        "w = Trilu (x) g = Gather <axis = 1> (w, zero) m = ReduceSum <keepdims = 0> (g) y = Range (zero, m, one)",
+    ],
+    ids=["range", "constant_of_shape", "trilu"],
+)
+def test_a_selection_in_two_dimensions_passes_through_topk(text):
+    made = model(f"(int64[2, 2] x) => (int64[k] y) {{ {text} }}", **_NUMBERS, k=np.int64([[1, 2], [3, 4]]))
+    fixed = repaired(made, _TARGET, "size-of-selection")
+    assert "TopK" in operators(fixed)
+
+
+def test_a_selection_in_one_dimension_is_kept():
+    text = "c = Equal (x, at) w = Where (c, x, at) m = ReduceMax <keepdims = 0> (w) y = Range (zero, m, one)"
+    made = model(f"(int64[2] x) => (int64[k] y) {{ {text} }}", **_NUMBERS)
+    assert _rules_of(made) == {"unused-initializer"}
+
+
 @pytest.mark.parametrize(
     "text",
     [

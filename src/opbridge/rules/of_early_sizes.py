@@ -10,7 +10,7 @@ from opbridge.rules.looking import Looked
 from opbridge.rules.rule import Hit, NodeRule
 from opbridge.rules.size_inputs import SIZE_INPUTS, size_inputs
 
-__all__ = ["RULES", "SIZES", "is_of_values", "source"]
+__all__ = ["RULES", "SIZES", "is_computable_early", "is_of_values"]
 
 SIZES = {**SIZE_INPUTS, "Split": (1,), "TopK": (1,)}
 """By the operator, the inputs that TensorRT-RTX 1.7.1 was seen to compute before the run."""
@@ -32,6 +32,9 @@ computes on the GPU in any case (ArgMax, TopK, Conv, Softmax, ScatterND, ...) ma
 
 _WHOLE = (ir.DataType.INT32, ir.DataType.INT64)
 
+_SELECTIONS = ("Where", "Trilu")
+"""The early operators that are selections of elements in TensorRT-RTX, which computes them in vectors alone."""
+
 
 class SizeOfFloats(NodeRule):
     """A size that is computed from the values of a floating-point input, by operators that run before the others."""
@@ -47,16 +50,53 @@ class SizeOfFloats(NodeRule):
 
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
         for value in size_inputs(node, SIZES):
-            if (found := source(value, looked)) is not None:
+            if (found := _unreadable_input(value, looked)) is not None:
                 yield Hit(f"The size input of {node.op_type} is computed from the values of the input '{found}'.", node)
                 return
 
 
-def source(value: ir.Value, looked: Looked) -> str | None:
+class SizeOfSelection(NodeRule):
+    """A size that is computed with a selection in two or more dimensions, before the other operators run."""
+
+    identifier = "size-of-selection"
+    title = "A size computed with a Where in two or more dimensions"
+    why = (
+        "The target computes such a size before it runs the model, and evaluates a selection of elements in scalars "
+        "and vectors only."
+    )
+    remedy = "Compute the size in one dimension (torch.where for each column), or from a shape."
+    operators = frozenset(SIZES)
+
+    def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
+        for value in size_inputs(node, SIZES):
+            if (found := _selection(value, looked)) is not None:
+                rank = len(looked.shape(found.outputs[0]) or ())
+                yield Hit(
+                    f"The size input of {node.op_type} is computed with a {found.op_type} in {rank} dimensions.", node
+                )
+                return
+
+
+def is_computable_early(value: ir.Value, looked: Looked) -> bool:
+    """Whether the target computes a size that is read from values before the run, or need not."""
+    return _unreadable_input(value, looked) is None and _selection(value, looked) is None
+
+
+def _unreadable_input(value: ir.Value, looked: Looked) -> str | None:
     """The name of the input of the model, neither int32 nor int64, that a size is computed from before the run."""
     for each in _computed_early_from(value, looked):
         if each.is_graph_input() and each.dtype is not None and each.dtype not in _WHOLE:
             return each.name
+    return None
+
+
+def _selection(value: ir.Value, looked: Looked) -> ir.Node | None:
+    """A selection in two or more dimensions that a size is computed with before the run."""
+    for each in _computed_early_from(value, looked):
+        producer = each.producer()
+        if producer is not None and producer.domain in ("", "ai.onnx") and producer.op_type in _SELECTIONS:
+            if len(looked.shape(each) or ()) > 1:
+                return producer
     return None
 
 
@@ -87,4 +127,4 @@ def _is_early(node: ir.Node) -> bool:
     return node.domain in ("", "ai.onnx") and node.op_type in _EARLY
 
 
-RULES: tuple[type[NodeRule], ...] = (SizeOfFloats,)
+RULES: tuple[type[NodeRule], ...] = (SizeOfFloats, SizeOfSelection)

@@ -7,7 +7,7 @@ columns        Col2Im
 combining      ScatterElements and ScatterND with a reduction, in few elements
 deforming      DeformConv, and the kernel of it that comes with opbridge
 drawing        random numbers
-early_sizes    sizes computed from the values of floating-point inputs
+early_sizes    sizes of values that are computed before the run
 einsum         Einsum
 flat           convolutions over one dimension
 folding        what depends on constants alone

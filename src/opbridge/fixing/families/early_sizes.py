@@ -1,4 +1,4 @@
-"""Sizes that a target would compute before the run, from inputs that it cannot read there: computed on the GPU."""
+"""Sizes that a target would compute before the run, and cannot: computed on the GPU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from opbridge.conversion.step import Step
 from opbridge.fixing.site import Refused, Site, repair
-from opbridge.rules.of_early_sizes import SIZES, source
+from opbridge.rules.of_early_sizes import SIZES, is_computable_early
 from opbridge.rules.size_inputs import size_inputs
 
 _ARRANGING = frozenset(
@@ -17,7 +17,7 @@ _ARRANGING = frozenset(
 _WHOLE = (ir.DataType.INT32, ir.DataType.INT64)
 
 
-@repair("size-of-floats")
+@repair("size-of-floats", "size-of-selection")
 def behind_topk(site: Site) -> str:
     """Each number passes through a TopK of one element, which gives it back, and which is not computed early."""
     if site.is_lacked("TopK"):
@@ -25,7 +25,7 @@ def behind_topk(site: Site) -> str:
     node, step = site.node, site.step()
     made: dict[ir.Value, ir.Value] = {}
     for size in size_inputs(node, SIZES):
-        if source(size, site.looked) is not None:
+        if not is_computable_early(size, site.looked):
             made[size] = _late(site, step, size, {})
     site.put_before(step)
     for at, value in enumerate(node.inputs):
@@ -43,7 +43,7 @@ def _late(site: Site, step: Step, value: ir.Value, known: dict[ir.Value, ir.Valu
         value: The size, or a part of it.
         known: What was built so far.
     """
-    if source(value, site.looked) is None:
+    if is_computable_early(value, site.looked):
         return value
     if value not in known:
         maker = value.producer()
