@@ -309,3 +309,27 @@ BRANCH = """(float[6, 2] x, bool q, int64[1] k) => (float[2] y) {{
 )
 def test_a_size_of_values_in_a_branch(before, made, found):
     assert _errors(BRANCH.format(before=before, made=made)) == found
+
+
+RESULT = """(float[6, s] x, bool q) => (float[r, s] y) {{
+  zero = Constant <value_ints = [0]> ()
+  i = ArgMax <axis = 0, keepdims = 0> (x) n = ReduceMax <keepdims = 1> (i) f = Cast <to = 1> (n)
+  d = {cut}
+  y = If (q) <then_branch = t () => (float[u, s] w) {{ w = {one} }},
+              else_branch = e () => (float[{size}, s] v) {{ v = {other} }}>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("cut", "one", "size", "other", "found"),
+    [
+        ("Slice (x, zero, n, zero)", "Abs (d)", "u", "Neg (d)", set()),
+        ("Slice (x, zero, n, zero)", "Abs (d)", "6", "Neg (x)", {"size-in-branch"}),
+        ("Slice (x, zero, n, zero)", "Abs (d)", "t", "Concat <axis = 0> (d, x)", {"size-in-branch"}),
+        ("Mul (x, f)", "Abs (d)", "6", "Neg (x)", set()),
+    ],
+    ids=["same", "one", "both", "no size"],
+)
+def test_results_of_sizes_of_values_that_branches_give(cut, one, size, other, found):
+    """Built by TensorRT-RTX 1.7.1 where there is no finding, and else rejected."""
+    assert _errors(RESULT.format(cut=cut, one=one, size=size, other=other)) == found

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from opbridge.onnx.shapes import Sizes
 from opbridge.rules.looking import Looked, bodies, carried, differ
 from opbridge.rules.of_early_sizes import SIZES, is_of_values
 from opbridge.rules.rule import Hit, NodeRule
@@ -13,7 +15,8 @@ from opbridge.rules.size_inputs import size_inputs
 
 __all__ = ["RULES"]
 
-_FARTHEST = 64
+_FARTHEST, _MOST = 64, 512
+_NAME = re.compile(r"[A-Za-z_]\w*\b(?!\()")
 
 
 class LoopSizes(NodeRule):
@@ -102,6 +105,42 @@ class SizeInBranch(NodeRule):
             for inner in body:
                 if inner.op_type in SIZES and any(is_of_values(each, looked) for each in size_inputs(inner, SIZES)):
                     yield Hit(f"The size of {inner.op_type} is computed from the values of tensors.", inner)
+        if (found := _decided_result(node, looked)) is not None:
+            yield Hit(f"The branches give '{found.name}' different sizes, which are computed from those of data.", node)
+
+
+def _decided_result(node: ir.Node, looked: Looked) -> ir.Value | None:
+    """A result of an If whose branches give it different sizes, which are neither known nor those of the inputs."""
+    for result, *given in zip(node.outputs, *(body.outputs for body in bodies(node)), strict=False):
+        shapes = [looked.shape(each) for each in given]
+        if len(shapes) == 2 and None not in shapes and shapes[0] != shapes[1]:
+            names = {name for shape in shapes for name in _names(shape)}
+            inputs = {name for each in looked.model.graph.inputs for name in _names(looked.shape(each))}
+            if not names <= inputs and any(_has_size_of_values(each, looked) for each in given):
+                return result
+    return None
+
+
+def _names(shape: Sizes | None) -> Iterator[str]:
+    """The names in the sizes of a shape, which may be expressions."""
+    for size in shape or ():
+        if isinstance(size, str):
+            yield from _NAME.findall(size)
+
+
+def _has_size_of_values(value: ir.Value, looked: Looked) -> bool:
+    """Whether a value, or one that it is computed from, has a size that is computed from the values of tensors."""
+    waiting, seen = [value], {value}
+    while waiting and len(seen) < _MOST:
+        node = waiting.pop(0).producer()
+        if node is None:
+            continue
+        if node.op_type in SIZES and any(is_of_values(each, looked) for each in size_inputs(node, SIZES)):
+            return True
+        found = {each for each in node.inputs if each is not None} - seen
+        seen |= found
+        waiting.extend(found)
+    return False
 
 
 RULES: tuple[type[NodeRule], ...] = (LoopSizes, SizeInLoop, SizeInBranch)

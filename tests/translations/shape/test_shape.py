@@ -374,9 +374,10 @@ def test_dynamic_batch(opset: int) -> None:
     )
 
 
-def test_one_unknown_size_needs_no_shape_computation() -> None:
+@pytest.mark.parametrize("sizes", [(2, 6), (2, -1), (-1,)])
+def test_one_unknown_size_needs_no_shape_computation(sizes: tuple[int, ...]) -> None:
     program = assert_matches(
-        lambda x: x.view(x.shape[0], 2, 6),
+        lambda x: x.view(x.shape[0], *sizes),
         torch.randn(5, 3, 4),
         others=[(torch.randn(2, 3, 4),)],
         dynamic_shapes={"x": {0: torch.export.Dim("batch")}},
