@@ -17,6 +17,7 @@ __all__ = [
     "count",
     "delta_attention",
     "encoder",
+    "frames",
     "merger",
     "nearest_positions",
     "packed_tokens",
@@ -102,6 +103,15 @@ def nearest_positions(owner: Any) -> Iterator[Inputs]:
     for grids in _GRIDS:
         for side in (1, 7, 70):
             yield (torch.tensor(grids)[:, 1:], side), {}
+
+
+def frames(owner: Any) -> Iterator[Inputs]:
+    """Images, videos of even and odd numbers of frames, and both."""
+    for grids in (*_GRIDS, [[4, 2, 6]], [[1, 2, 2], [5, 4, 2], [2, 2, 4], [1, 4, 4]]):
+        for merged in (1, 2):
+            given = torch.tensor(grids)
+            made = types.SimpleNamespace(spatial_merge_size=merged)
+            yield (made, _random(int(given.prod(1).sum()) // merged**2, 3), given), {}
 
 
 def resolution(owner: Any) -> Iterator[Inputs]:

@@ -102,6 +102,12 @@ FUNCTIONS = (
         inputs=comparison_inputs.nearest_positions,
     ),
     FunctionReplacement(
+        targets=modeling("ernie4_5_vl_moe:Ernie4_5_VLMoeVariableResolutionResamplerModel._temporal_slicing"),
+        sources=("2c6bbfda14db63c3",),
+        replacement=vision_functions.frame_pairs,
+        inputs=comparison_inputs.frames,
+    ),
+    FunctionReplacement(
         targets=("transformers.image_processing_utils:select_best_resolution",),
         sources=("731c630334a545f3",),
         replacement=tiled_images.resolution,

@@ -12,7 +12,7 @@ import torch
 from opbridge.model_support.entries import Arguments
 from opbridge.model_support.transformers import vision_grids
 
-__all__ = ["nearest_positions", "positions", "windows"]
+__all__ = ["frame_pairs", "nearest_positions", "positions", "windows"]
 
 
 def positions(named: Arguments) -> torch.Tensor | None:
@@ -40,6 +40,14 @@ def nearest_positions(named: Arguments) -> torch.Tensor | None:
     """`get_vision_nearest_position_ids`."""
     sizes, side = named["target_sizes"], named["num_patches_per_side"]
     return vision_grids.nearest_positions(sizes, side) if _is_grid(sizes, 2) and type(side) is int else None
+
+
+def frame_pairs(named: Arguments) -> torch.Tensor | None:
+    """`_temporal_slicing`: the features of the first frame of each pair beside those of the second."""
+    features, grids, merged = named["hidden_states"], named["grid_thw"], named["self"].spatial_merge_size
+    if not _is_grid(grids, 3) or type(merged) is not int:
+        return None
+    return torch.cat([features.index_select(0, each) for each in vision_grids.frame_pairs(grids, merged)], -1)
 
 
 def _is_grid(value: Any, sides: int) -> bool:

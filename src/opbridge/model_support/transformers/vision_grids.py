@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["checked", "nearest_positions", "positions_in_blocks", "repeated", "windows"]
+__all__ = ["checked", "frame_pairs", "nearest_positions", "positions_in_blocks", "repeated", "windows"]
 
 
 def positions_in_blocks(grids: torch.Tensor, side: int | torch.Tensor, *, with_frames: bool) -> torch.Tensor:
@@ -88,6 +88,25 @@ def nearest_positions(sizes: torch.Tensor, side: int) -> torch.Tensor:
     row = torch.bucketize(within // columns / rows, bounds, right=True)
     column = torch.bucketize(within % columns / columns, bounds, right=True)
     return row * side + column
+
+
+def frame_pairs(grids: torch.Tensor, merged: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The indices of merged patches of the first and of the second frame of each pair; an image is both of its pair.
+
+    Args:
+        grids: Frames, rows and columns, of shape (n, 3).
+        merged: How many rows and columns of patches are merged to one.
+
+    Returns:
+        Both int64, of shape (merged patches of pairs,). The last of an odd number of frames above one has no pair.
+    """
+    frames, rows, columns = grids.long().unbind(1)
+    area, total = rows * columns // merged**2, frames * rows * columns // merged**2
+    first, is_video = total.cumsum(0) - total, frames > 1
+    of, within = repeated(torch.where(is_video, frames // 2, frames.clamp(max=1)) * area)
+    area = area[of]
+    even = first[of] + within // area * (2 * area) + within % area
+    return even, even + torch.where(is_video[of], area, 0)
 
 
 def repeated(counts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
