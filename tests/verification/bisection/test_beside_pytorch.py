@@ -1,5 +1,6 @@
 """Tests of opbridge.bisect between a file and PyTorch."""
 
+import math
 import subprocess
 import sys
 
@@ -64,6 +65,18 @@ def test_the_operator_is_named_with_its_line(planted, metadata, tmp_path):
     assert any("do not" in note or "does not record" in note for note in found.notes) is not metadata
     done = subprocess.run([sys.executable, "reproduce.py"], cwd=tmp_path / "case", capture_output=True, text=True)
     assert done.returncode == 1 and "Mismatched elements" in done.stderr
+
+
+@pytest.mark.slow
+def test_values_that_the_search_has_fetched_are_not_fetched_again(planted):
+    class Short(torch.nn.Module):
+        def forward(self, x):
+            return torch.exp(torch.tanh(x + 1))
+
+    path, model, args, name = planted(Short, "Tanh", "Sigmoid")
+    found = opbridge.bisect(path, model, args, isolated=False)
+    assert found.culprit.alone and name in [each.node for each in found.culprit.operators]
+    assert found.nodes == 3 and found.runs <= 2 * math.log2(found.nodes) + 4
 
 
 @pytest.mark.slow

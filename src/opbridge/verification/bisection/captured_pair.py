@@ -24,7 +24,7 @@ from opbridge.verification.bisection.cases import Case, Located
 from opbridge.verification.bisection.files import FileSide
 from opbridge.verification.bisection.graphs import comparable, nodes_between
 from opbridge.verification.bisection.judging import Judge
-from opbridge.verification.bisection.locating import MOST_LEVELS, budget_of, operators_of, values_of
+from opbridge.verification.bisection.locating import FEW_VALUES, MOST_LEVELS, budget_of, operators_of, values_of
 from opbridge.verification.bisection.metadata import PYTORCH
 from opbridge.verification.bisection.pytorch import TorchSide
 from opbridge.verification.bisection.report import Culprit, ValueRange
@@ -35,6 +35,9 @@ from opbridge.verification.intermediate import Unusable, counterparts, keyed
 from opbridge.verification.taken_branches import along_taken_branches
 
 __all__ = ["CapturedPair"]
+
+_Kept = tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]
+"""Values that a run has fetched, by their names in the file: PyTorch's, and the file's."""
 
 
 class CapturedPair:
@@ -166,29 +169,35 @@ class CapturedPair:
         if wrong not in values.parents:
             values = comparable(index, [*values.order, wrong], types)
         plain = self.file.setting.is_plain
+        few = len(values.order) <= FEW_VALUES
+        kept: _Kept = ({}, {})
 
         def probe(names: Sequence[str]) -> Probe:
-            asked = list(names) if plain or wrong in names else [*names, wrong]
-            actual = self.file.fetch(asked)
-            expected = self.torch.fetch(asked)
+            asked = list(names) if wrong in names or (plain and not few) else [*names, wrong]
+            for each in kept:
+                each.clear()
+            kept[0].update(self.torch.fetch(asked))
+            kept[1].update(self.file.fetch(asked))
             differing = {
                 name
                 for name in asked
-                if name in expected and not self._judge.compare(name, expected[name], actual[name]).ok
+                if name in kept[0] and not self._judge.compare(name, kept[0][name], kept[1][name]).ok
             }
             return Probe(frozenset(differing), plain or wrong in differing)
 
-        return self._examined(values.parents, search(values, wrong, probe, budget_of(self.file, self.file)))
+        found = search(values, wrong, probe, budget_of(self.file, self.file))
+        return self._examined(values.parents, found, kept if plain else ({}, {}))
 
-    def _examined(self, parents_of: Mapping[str, Sequence[str]], found: Search) -> Located:
+    def _examined(self, parents_of: Mapping[str, Sequence[str]], found: Search, kept: _Kept = ({}, {})) -> Located:
         index, value = self.file.index, found.value
         inside = set(found.region)
         parents = sorted({each for name in found.region for each in parents_of[name] if each not in inside})
         nodes = nodes_between(index, [value], parents)
         part = subgraphs.part(index, [value], parents, nodes=nodes)
         read = subgraphs.inputs_of(part)
-        actual = self.file.fetch([*read, value])
-        expected = self.torch.fetch([*[name for name in read if name in self.torch.counterparts], value])
+        actual = {**kept[1], **self.file.fetch([name for name in (*read, value) if name not in kept[1]])}
+        known = [name for name in (*read, value) if name in self.torch.counterparts]
+        expected = {**kept[0], **self.torch.fetch([name for name in known if name not in kept[0]])}
         expected.update((name, self.file.feeds[name]) for name in read if name in self.file.feeds)
         pairs = {name: (expected[name], actual[name]) for name in read if name in expected}
         inputs = [self._judge.compare(name, *pair) for name, pair in pairs.items()]

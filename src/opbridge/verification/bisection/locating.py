@@ -21,10 +21,10 @@ from opbridge.verification.bisection.search import Probe, Search, Values, search
 from opbridge.verification.bisection.types import known_types, random_values, tensors, typed
 from opbridge.verification.compare import rms
 
-__all__ = ["MOST_LEVELS", "budget_of", "examined", "locate", "operators_of", "values_of"]
+__all__ = ["FEW_VALUES", "MOST_LEVELS", "budget_of", "examined", "locate", "operators_of", "values_of"]
 
 MOST_LEVELS = 8
-_FEW_VALUES = 64
+FEW_VALUES = 64
 _MOST_NAMED = 32
 
 
@@ -67,7 +67,7 @@ def locate(
     if wrong not in values.parents:
         values = _with(values, wrong, left.index)
     plain = left.setting.is_plain and right.setting.is_plain
-    few = len(values.order) <= _FEW_VALUES
+    few = len(values.order) <= FEW_VALUES
     kept: tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]] = ({}, {})
 
     def probe(names: Sequence[str]) -> Probe:

@@ -50,6 +50,8 @@ class TorchSide:
         for name in names:
             if name in self.counterparts:
                 wanted.setdefault(self.counterparts[name], []).append(name)
+        if not wanted:
+            return {}
         last = {self.nodes[name] for name in names if name in self.nodes}
         found: dict[str, torch.Tensor] = {}
         for key, value in self.walk(last):
