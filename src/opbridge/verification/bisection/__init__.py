@@ -7,6 +7,7 @@ May import: what verification does, and conversion, rules and side_by_side.
 bisecting.py       `opbridge.bisect`
 comparing.py       `opbridge.compare`
 files.py           one side: a file in a runtime, whose parts run
+unending.py        models whose runs may never end
 workspace.py       parts of a file that share its weights on disk
 pytorch.py         one side: a PyTorch model
 feeding.py         the inputs

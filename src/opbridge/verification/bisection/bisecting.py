@@ -76,7 +76,9 @@ def bisect(
         optimization: ONNX Runtime's level of graph optimisations: disabled, basic, extended or all.
         rtol: The relative difference allowed, instead of one by dtype.
         atol: The absolute difference allowed, instead of one by dtype.
-        isolated: Whether files run in processes of their own, or with which limits.
+        isolated: Whether files run in processes of their own, or with which limits. False: they run in this
+            process, but for what holds a Loop whose number of iterations is no constant. A run of that may never end,
+            and only a process of its own can be ended: it has the limits of `Limits()`.
         reproduce: A folder in which the operator is written with its inputs and a script that shows the difference.
 
     Returns:

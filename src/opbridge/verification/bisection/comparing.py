@@ -139,7 +139,9 @@ def compare(
         optimization: ONNX Runtime's level of graph optimisations: disabled, basic, extended or all.
         rtol: The relative difference allowed, instead of one by dtype.
         atol: The absolute difference allowed, instead of one by dtype.
-        isolated: Whether the files run in processes of their own, or with which limits.
+        isolated: Whether the files run in processes of their own, or with which limits. False: they run in this
+            process, but for what holds a Loop whose number of iterations is no constant. A run of that may never end,
+            and only a process of its own can be ended: it has the limits of `Limits()`.
 
     Returns:
         The comparison, which is not ok where the files have different outputs.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from opbridge.runtimes.onnxruntime.loading import LEVELS
 from opbridge.runtimes.onnxruntime.model_file import checked_model
 from opbridge.runtimes.sessions import open_runtime
 from opbridge.verification import exchange
+from opbridge.verification.bisection.unending import may_never_end
 from opbridge.verification.bisection.workspace import Workspace
 
 __all__ = ["FileSide", "Setting", "opened"]
@@ -35,7 +36,8 @@ class Setting:
     Attributes:
         runtime: The runtime.
         optimization: ONNX Runtime's level of graph optimisations.
-        isolated: Whether a file runs in a process of its own, or with which limits.
+        isolated: Whether a file runs in a process of its own, or with which limits. A file that may never end does in
+            any case: a run in this process cannot be ended.
 
     Raises:
         UsageError: There is no such runtime or level.
@@ -65,6 +67,12 @@ class Setting:
     def is_plain(self) -> bool:
         """Whether a value is the same, whichever others are fetched with it: nothing is optimised across them."""
         return self.runtime == "reference" or (self.runtime == known.ONNXRUNTIME and self.optimization == DISABLED)
+
+    def of_model(self, model: onnx.ModelProto) -> Setting:
+        """Where and how a model runs: with the limits by default where it may never end."""
+        if self.isolated is not False or not may_never_end(model):
+            return self
+        return replace(self, isolated=Limits())
 
 
 @contextlib.contextmanager
@@ -148,7 +156,7 @@ class FileSide:
         """A session of the whole file."""
         path = self.workspace.write(self.index.model)
         try:
-            with opened(path, self.setting) as session:
+            with opened(path, self.setting.of_model(self.index.model)) as session:
                 yield session
         finally:
             path.unlink()
@@ -194,7 +202,7 @@ class FileSide:
         path = self.workspace.write(model)
         self.runs += 1
         try:
-            with opened(path, self.setting) as session:
+            with opened(path, self.setting.of_model(model)) as session:
                 return exchange.run(session, used, names)
         except OpbridgeError:
             raise

@@ -23,10 +23,10 @@ from opbridge.verification.bisection.entering import Held
 from opbridge.verification.bisection.files import FileSide
 from opbridge.verification.bisection.judging import Judge
 from opbridge.verification.bisection.types import typed
+from opbridge.verification.bisection.unending import MOST_ITERATIONS
 
 __all__ = ["Counted", "Loop", "Repeated", "Scan", "first_difference", "first_iteration", "holder_of", "loop_within"]
 
-_MOST_ITERATIONS = 1 << 20
 _TRIP_COUNT = "opbridge_trip_count"
 Tensors = Mapping[str, torch.Tensor]
 
@@ -85,7 +85,7 @@ def first_difference(left: Counted, right: Counted, judge: Judge) -> int | None:
         pairs = zip(left.after(count).items(), right.after(count).values(), strict=True)
         return not all(judge.compare(name, one, other).ok for (name, one), other in pairs)
 
-    limit = min(left.most, right.most, _MOST_ITERATIONS)
+    limit = min(left.most, right.most, MOST_ITERATIONS)
     same, other = 0, 1
     while other < limit and not differ(other):
         same, other = other, 2 * other
@@ -167,7 +167,7 @@ class Loop(Repeated):
     def __init__(self, side: FileSide, part: onnx.ModelProto, inputs: Tensors) -> None:
         super().__init__(side, part, inputs)
         count = side.given(part, inputs, self.node.input[0])
-        self.most = _MOST_ITERATIONS if count is None else int(count.reshape(-1)[0])
+        self.most = MOST_ITERATIONS if count is None else int(count.reshape(-1)[0])
 
     @property
     def carried(self) -> int:
