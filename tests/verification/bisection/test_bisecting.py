@@ -128,6 +128,14 @@ def test_the_search_goes_into_a_function():
     assert found.culprit.first.operator == "Sigmoid" and found.culprit.within == ("function my::Block 'call'",)
 
 
+def test_a_node_of_a_function_without_a_name_is_called_by_the_value_that_it_gives_there():
+    models = [_with_function("Cos"), _with_function("Sigmoid")]
+    for model in models:
+        for node in model.functions[0].node:
+            node.ClearField("name")
+    assert _bisect(*models).culprit.first.node == "q"
+
+
 def _float(name):
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
 

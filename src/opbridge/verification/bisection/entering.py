@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx
 import onnx.inliner
 import torch
 
-from opbridge.onnx.subgraphs import GraphIndex, described
+from opbridge.onnx.subgraphs import GraphIndex, bodies, described
 from opbridge.verification.bisection.cases import Case
 from opbridge.verification.bisection.files import FileSide
 
@@ -54,11 +54,24 @@ def _inner(
     node = part.graph.node[0]
     if node.op_type == "If" and node.domain in ("", "ai.onnx"):
         return _branch(side, part, node, inputs, list(node.output).index(output))
-    if any((each.domain, each.name) == (node.domain, node.op_type) for each in part.functions):
-        model = onnx.inliner.inline_selected_functions(part, [(node.domain, node.op_type)], exclude=False)
+    key = node.domain, node.op_type
+    function = next((each for each in part.functions if (each.domain, each.name) == key), None)
+    if function is not None:
+        model = onnx.inliner.inline_selected_functions(part, [key], exclude=False)
+        _name_nodes(model.graph.node, function.node)
         if model.graph.output[0].name == output and len(model.graph.node):
             return model, output, f"function {described(node)}"
     return None
+
+
+def _name_nodes(nodes: Sequence[onnx.NodeProto], of_function: Sequence[onnx.NodeProto]) -> None:
+    """Names nodes as those of the function whose body they are, which mostly have no name but that of a value."""
+    if [each.op_type for each in nodes] != [each.op_type for each in of_function]:
+        return  # the inliner has added some
+    for node, its in zip(nodes, of_function, strict=True):
+        node.name = its.name or next(iter(its.output), "")
+        for body, inner in zip(bodies(node), bodies(its), strict=True):
+            _name_nodes(body.node, inner.node)
 
 
 def _branch(
