@@ -57,7 +57,8 @@ def bisect(
        whether it differs itself, or amplifies a difference that is in its inputs.
     4. The search goes on in the branch that an If takes, in the body of a function, and in the first iteration of a
        Loop or Scan that differs, for which the node runs with fewer iterations. Beside PyTorch that is one of the
-       captured loop, and a Loop or Scan that was made of none is named as a whole.
+       captured loop. What is the translation of one operator is searched beside a new translation by opbridge, where
+       that agrees with PyTorch and has the nodes of the file; else it is named as a whole.
     5. Values of two files are matched by names, else by operators, else by what they hold; those of a file and PyTorch,
        which are those of the captured graph, by the metadata that opbridge writes, else by what they hold.
     6. With an optimization level, the values are those of the optimised model with these values as outputs in addition.

@@ -22,6 +22,7 @@ from opbridge.verification.bisection import iterations, metadata, regions
 from opbridge.verification.bisection.captured_loops import CapturedLoop, captured_loop
 from opbridge.verification.bisection.cases import Case, Located
 from opbridge.verification.bisection.files import FileSide
+from opbridge.verification.bisection.fresh_translation import holds_nodes
 from opbridge.verification.bisection.graphs import comparable, nodes_between
 from opbridge.verification.bisection.judging import Judge
 from opbridge.verification.bisection.locating import FEW_VALUES, MOST_LEVELS, budget_of, operators_of, values_of
@@ -30,6 +31,7 @@ from opbridge.verification.bisection.pytorch import TorchSide
 from opbridge.verification.bisection.report import Culprit, ValueRange
 from opbridge.verification.bisection.search import Probe, Search, search
 from opbridge.verification.bisection.types import typed
+from opbridge.verification.bisection.within_translation import located_within
 from opbridge.verification.compare import Comparison, rms
 from opbridge.verification.intermediate import Unusable, counterparts, keyed
 from opbridge.verification.taken_branches import along_taken_branches
@@ -217,6 +219,11 @@ class CapturedPair:
                 apart = self._judge.compare(value, its, mine, scale=scale)
                 alone = not apart.ok
                 comparison = apart if alone and comparison.ok else comparison
+                if alone and not fused and holds_nodes(part):
+                    call = node, self.torch.counterparts[value], arguments
+                    deeper = located_within(self._stack, self.file, part, given, call, its, self._judge, self._within)
+                    if deeper is not None:
+                        return deeper
         except (Unusable, OpbridgeError) as error:
             note = str(error)
         operators = operators_of(self.file, nodes)

@@ -148,7 +148,7 @@ class Culprit:
         if self.alone is None:
             return "Whether it differs on the same inputs could not be tested." + (f" {self.note}" if self.note else "")
         if self.alone:
-            return "Given the same inputs, the operator alone differs as well."
+            return " ".join(filter(None, ("Given the same inputs, the operator alone differs as well.", self.note)))
         return (
             "Given the same inputs, the operator agrees: it amplifies a relative difference of "
             f"{self.largest_input:.1e} that is in its inputs."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -138,9 +138,9 @@ def _loader(setting: Setting) -> str | None:
     return None
 
 
-def _head(found: Bisection) -> str:
+def _head(found: Bisection, named: Sequence[str], settings: Sequence[str]) -> str:
     assert found.culprit is not None
-    sides = [f"{side} ({setting})" for side, setting in zip(found.sides, found.settings, strict=True)]
+    sides = [f"{side} ({setting})" for side, setting in zip(named, settings, strict=True)]
     lines = [f"{found.culprit.first} differs: expected is {sides[0]}, actual is {sides[1]}. Run it in this folder."]
     return "".join(f"# {line}\n" for line in " ".join(lines).splitlines())
 
@@ -161,8 +161,10 @@ def _between_files(case: Case, found: Bisection, loaders: list[str | None]) -> s
     if loaders[1] != loaders[0]:
         functions += f"def run(path):\n{loaders[1]}\n\n"
         second = "run"
+    labels = [side.label for side in case.sides]
+    head = _head(found, labels if labels[0] != labels[1] else found.sides, [side.setting.label for side in case.sides])
     return (
-        f"{_head(found)}import numpy\n\ninputs = numpy.load('inputs.npz')\n\n\n{functions}"
+        f"{head}import numpy\n\ninputs = numpy.load('inputs.npz')\n\n\n{functions}"
         f"expected, actual = expect('expected.onnx'), {second}('actual.onnx')\n{_tail(found)}"
     )
 
@@ -208,8 +210,9 @@ def _beside_pytorch(
     position = key.partition(":")[2]
     if position:
         call += f"[{position}]"
+    head = _head(found, found.sides, found.settings)
     return (
-        f"{_head(found)}import numpy\nimport torch\n\ninputs = numpy.load('inputs.npz')\n\n\n"
+        f"{head}import numpy\nimport torch\n\ninputs = numpy.load('inputs.npz')\n\n\n"
         f"def run(path):\n{loaders[0]}\n\n"
         f"expected = {call}\n"
         "expected = (torch.view_as_real(expected) if expected.is_complex() else expected).detach()\n"
