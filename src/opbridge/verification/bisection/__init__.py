@@ -2,7 +2,7 @@
 
 In: a file, and a PyTorch model with example inputs, another file, or another runtime or level of optimisations.
 Out: a `Bisection` with its culprit and a reproducer; a `FileComparison` of the outputs alone.
-May import: what verification does, and conversion, rules and side_by_side.
+May import: what verification does, and conversion, fixing, request, rules, side_by_side and torchscript.
 
 bisecting.py           `opbridge.bisect`
 comparing.py           `opbridge.compare`
