@@ -192,7 +192,16 @@ class ComparedRuns:
         self.branches.note(label, args, kwargs)
         run = Run(kind, label, comparisons)
         if not run.ok and not is_exact:
-            run = self._judged(run, args, kwargs, expected, actual)
+            run = self.judge.judged_run(
+                run,
+                self._random,
+                args,
+                kwargs,
+                expected,
+                actual,
+                precisions=self._precisions,
+                kept=matching.fixed,
+            )
         self.runs.append(run)
         if run.ok or self._set_aside(args, kwargs, Results(run.comparisons, expected, actual)):
             return
@@ -273,21 +282,6 @@ class ComparedRuns:
         except Exception:  # the model raises anything, or gives another number of outputs
             return False
         return gives_numbers(expected, wanted)
-
-    def _judged(
-        self,
-        run: Run,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        expected: Sequence[torch.Tensor],
-        actual: Sequence[torch.Tensor],
-    ) -> Run:
-        """A run that differs, without the differences that say nothing against the file."""
-        run = self._random.left_out(run, args, kwargs, self._precisions)
-        if run.ok:
-            return run
-        comparisons = self.judge.judged(run.comparisons, args, kwargs, expected, actual, self._matching.fixed)
-        return dataclasses.replace(run, comparisons=comparisons)
 
 
 def outside(condition: str) -> str:

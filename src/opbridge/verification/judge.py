@@ -15,7 +15,9 @@ from opbridge.verification.compare import Comparison, compare
 from opbridge.verification.eager import explain
 from opbridge.verification.float64 import NEARBY_RUNS, Unavailable, errors, judged, perturbed
 from opbridge.verification.model_outputs import ModelOutputs
+from opbridge.verification.random_outputs import RandomOutputs
 from opbridge.verification.replay import Replay
+from opbridge.verification.report import Run
 
 __all__ = ["Judge", "is_suspicious", "judged_by_steps"]
 
@@ -113,6 +115,36 @@ class Judge:
                     break
         self._wrong.update(pending())
         return tuple(found)
+
+    def judged_run(
+        self,
+        run: Run,
+        random: RandomOutputs,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        expected: Sequence[torch.Tensor],
+        actual: Sequence[torch.Tensor],
+        *,
+        precisions: Sequence[torch.dtype | None],
+        kept: Container[int] = (),
+    ) -> Run:
+        """A run that differs, without the differences that say nothing against the file.
+
+        Args:
+            run: The run. The last run of the model in PyTorch was on its inputs.
+            random: The outputs that are random, whose values are not compared.
+            args: The positional inputs of the run.
+            kwargs: Its keyword inputs.
+            expected: PyTorch's outputs.
+            actual: The file's outputs.
+            precisions: As for `opbridge.verification.compare.compare`, for each output.
+            kept: As for `judged`.
+        """
+        run = random.left_out(run, args, kwargs, precisions)
+        if run.ok:
+            return run
+        comparisons = self.judged(run.comparisons, args, kwargs, expected, actual, kept)
+        return dataclasses.replace(run, comparisons=comparisons)
 
     def unexplained(
         self,

@@ -166,22 +166,10 @@ class RunOfParts:
             for name, one, other in zip(names, left, right, strict=True)
         )
         run = Run(kind, label, comparisons)
-        self._runs.append(run if run.ok else self._judged(run, args, kwargs, left, right))
-
-    def _judged(
-        self,
-        run: Run,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        expected: Sequence[torch.Tensor],
-        actual: Sequence[torch.Tensor],
-    ) -> Run:
-        """A run that differs, without the differences that say nothing against the files."""
-        run = self._random.left_out(run, args, kwargs, [self._precision] * len(expected))
-        if run.ok:
-            return run
-        comparisons = self._judge.judged(run.comparisons, args, kwargs, expected, actual, ())
-        return dataclasses.replace(run, comparisons=comparisons)
+        if not run.ok:
+            precisions = [self._precision] * len(left)
+            run = self._judge.judged_run(run, self._random, args, kwargs, left, right, precisions=precisions)
+        self._runs.append(run)
 
     def _leaves(self, runner: Eager, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         return runner.run(args, kwargs, self._options.seed)
