@@ -177,6 +177,16 @@ def test_an_operator_whose_loop_has_other_nodes_is_named_as_a_whole(planted):
 
 
 @pytest.mark.slow
+def test_the_node_is_named_where_the_runtime_computes_the_translation_wrongly_itself(planted):
+    """With onnx 1.23, the reference evaluator ends the Loop too early, with the nodes of the new translation too."""
+    model, args = _Stored().eval(), (_numbers(6, 8),)
+    path, name = planted(model, args, "Mul", "Add", _OLD)
+    found = opbridge.bisect(path, model, args, isolated=False, runtime="reference")
+    assert found.culprit.alone and "Loop" in str(found.culprit.within)
+    assert [(each.operator, each.node) for each in found.culprit.operators[1:]] == [("Add", name)]
+
+
+@pytest.mark.slow
 def test_an_operator_whose_translation_is_wrong_is_named_as_a_whole(planted, monkeypatch):
     """What opbridge makes of it now differs from PyTorch as the file does, so that it says nothing of the nodes."""
     monkeypatch.setattr(fresh_translation, "with_names_of", lambda model, part: part)

@@ -7,7 +7,6 @@ node in the same place.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,6 @@ from torch.fx import Node
 
 from opbridge.errors import OpbridgeError
 from opbridge.fixing import repaired_copy
-from opbridge.graph.operators import operator_of
 from opbridge.onnx import serialize, subgraphs
 from opbridge.onnx.subgraphs import bodies
 from opbridge.request import export_request
@@ -36,10 +34,9 @@ def holds_nodes(part: onnx.ModelProto) -> bool:
     return bool(part.functions) or any(True for node in part.graph.node for _ in bodies(node))
 
 
-@contextlib.contextmanager
 def fresh_translation(
     file: FileSide, part: onnx.ModelProto, given: Mapping[str, torch.Tensor], call: tuple[Node, str, Sequence[Any]]
-) -> Iterator[FileSide | None]:
+) -> onnx.ModelProto | None:
     """A new translation of an operator, whose values have the names of those of the file.
 
     It is for the opset and the target that the file says it was exported for.
@@ -58,13 +55,10 @@ def fresh_translation(
             model = _translated(file, given, call, dims)
         except OpbridgeError:  # it has no translation without the rest of the model
             continue
-        if model is not None and (named := with_names_of(model, part)) is not None:
-            with FileSide.of_file(named.SerializeToString(), file.setting) as side:
-                side.label = side.index.label = f"opbridge's translation of {operator_of(call[0])}"
-                side.feeds = dict(given)
-                yield side
-                return
-    yield None
+        named = None if model is None else with_names_of(model, part)
+        if named is not None:
+            return named
+    return None
 
 
 _Dims = Mapping[str, Mapping[int, str]]

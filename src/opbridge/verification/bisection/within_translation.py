@@ -12,8 +12,9 @@ import torch
 from torch.fx import Node
 
 from opbridge.errors import OpbridgeError
+from opbridge.graph.operators import operator_of
 from opbridge.verification.bisection.cases import Located
-from opbridge.verification.bisection.files import FileSide
+from opbridge.verification.bisection.files import FileSide, Setting
 from opbridge.verification.bisection.fresh_translation import fresh_translation
 from opbridge.verification.bisection.judging import Judge
 from opbridge.verification.bisection.locating import locate
@@ -34,7 +35,8 @@ def located_within(
 ) -> Located | None:
     """The node within the translation of an operator that differs by itself.
 
-    The search is that between two files, of which one is a new translation of the operator.
+    The search is that between two files, of which one is a new translation of the operator: in the runtime of the file,
+    or where that differs from PyTorch, in ONNX Runtime without optimizations.
 
     Args:
         stack: Keeps the new translation until the reproducer is written.
@@ -52,15 +54,22 @@ def located_within(
     """
     sides: list[FileSide] = []
     try:
-        fresh = stack.enter_context(fresh_translation(file, part, given, call))
-        if fresh is None:
+        translation = fresh_translation(file, part, given, call)
+        if translation is None:
             return None
         mine = file.part(part)
         mine.feeds = dict(given)
-        sides = [fresh, mine]
+        sides.append(mine)
         (value,) = mine.index.outputs
-        judge = dataclasses.replace(judge, sides=(fresh.label, judge.sides[1]))
-        if not judge.compare(value, expected, fresh.fetch([value])[value]).ok:
+        for setting in _settings(file.setting):
+            fresh = stack.enter_context(FileSide.of_file(translation.SerializeToString(), setting))
+            fresh.label = fresh.index.label = f"opbridge's translation of {operator_of(call[0])}"
+            fresh.feeds = dict(given)
+            sides.append(fresh)
+            judge = dataclasses.replace(judge, sides=(fresh.label, judge.sides[1]))
+            if judge.compare(value, expected, fresh.fetch([value])[value]).ok:
+                break
+        else:
             return None
         names = {name: name for name in fresh.index.makers if name in mine.index.makers}
         found = locate(fresh, mine, names, value, judge, within)
@@ -72,8 +81,15 @@ def located_within(
         return None
     node, key, _ = call
     operators = [each for each in found.culprit.operators if each.side == file.label]
-    note = f"The values that it is compared with are those of {fresh.label}, which agrees with PyTorch."
+    where = "" if fresh.setting == file.setting else f" in {fresh.setting.label}"
+    note = f"The values that it is compared with are those of {fresh.label}{where}, which agrees with PyTorch."
     return dataclasses.replace(
         found,
         culprit=dataclasses.replace(found.culprit, operators=(torch_operator(node, key), *operators), note=note),
     )
+
+
+def _settings(own: Setting) -> list[Setting]:
+    """Where a new translation may run: where the file does, and in ONNX Runtime without optimizations."""
+    plain = Setting(isolated=own.isolated)
+    return [own] if own == plain else [own, plain]
