@@ -2,6 +2,7 @@
 
 In: nothing; torchvision's modules are looked up where they are loaded.
 Out: `support`, which the entry point names: suppression of boxes by class for any number of boxes (`suppression`), what
-an R-CNN finds for any number of proposals (`detections`), and its masks in images without a loop (`masks`).
+an R-CNN finds for any number of proposals (`detections`), and its masks in images (`masks`) and its keypoints
+(`keypoints`) without a loop.
 May import: the modules of `opbridge.model_support`, base.
 """

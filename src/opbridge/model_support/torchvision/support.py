@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opbridge.model_support.entries import FunctionReplacement, ModelSupport
-from opbridge.model_support.torchvision import detections, masks, suppression
+from opbridge.model_support.torchvision import detections, keypoints, masks, suppression
 
 __all__ = ["SUPPORT"]
 
@@ -34,6 +34,14 @@ SUPPORT = ModelSupport(
             applies=masks.are_of_floats,
             uses=masks.EXPANDING,
             inputs=masks.masks_of_boxes,
+        ),
+        FunctionReplacement(
+            targets=("torchvision.models.detection.roi_heads:heatmaps_to_keypoints",),
+            sources=("c2a1140a8db4e9ce",),
+            replacement=keypoints.found,
+            applies=keypoints.are_of_floats,
+            inputs=keypoints.boxes_with_heatmaps,
+            note=keypoints.note,
         ),
     ),
 )
