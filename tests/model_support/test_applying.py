@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import sys
 import types
 
 import pytest
@@ -49,6 +50,19 @@ class Layer(torch.nn.Module):
     @counting
     def counted(self, x):
         return x
+
+
+class Holding(torch.nn.Module):
+    """Holds the function under other names, its class and itself."""
+
+    static = staticmethod(doubled)
+
+    def __init__(self):
+        super().__init__()
+        self.own = doubled
+
+    def forward(self, x):
+        return self.static(x), self.own(x)
 
 
 class Inheriting(Layer):
@@ -108,6 +122,18 @@ def test_a_function_is_replaced_where_it_is_defined(knowing):
     knowing(_DOUBLED)
     with applied(torch.nn.ReLU()):
         assert doubled(3) == 16
+
+
+def test_a_function_is_replaced_under_another_name(knowing, monkeypatch):
+    """In a module that no class of the model comes from, in a class, and in a module of the model."""
+    knowing(_DOUBLED)
+    module = types.ModuleType("module_of_the_user")
+    module.twice = doubled
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    model = torch.nn.Sequential(Holding())
+    with applied(model):
+        assert module.twice(3) == 16 and model(3) == (16, 16) and Holding.static(3) == 16
+    assert module.twice is doubled and model[0].own is doubled and vars(Holding)["static"].__func__ is doubled
 
 
 def test_what_is_said_of_a_replacement_that_is_computed(knowing):

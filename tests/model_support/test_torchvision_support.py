@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+import types
 
 import pytest
 import torch
@@ -68,6 +70,26 @@ def test_any_number_of_boxes_of_several_images(count):
     assert program.capture.mode == "direct"
     assert not any(node.op_type == "Loop" for node in program.model.graph.all_nodes())
     assert any("class by class" in note for note in program.plan.notes) == (count == _MANY)
+
+
+@pytest.mark.slow
+def test_batched_nms_under_another_name(monkeypatch):
+    """Of a module that has imported it and that no class of the model comes from: more boxes than at once, and none."""
+    from torchvision.ops import batched_nms
+
+    module = types.ModuleType("postprocessing")
+    module.suppress = batched_nms
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def kept(boxes, scores, classes):
+        likely = torch.where(scores > 0.1)[0]
+        return module.suppress(boxes[likely], scores[likely], classes[likely], 0.5)
+
+    boxes, scores, classes = (each[0] for each in _boxes(1, _MANY))
+    program = assert_matches(kept, boxes, scores, classes, others=[(boxes, scores * 0, classes)])
+    assert program.capture.mode == "direct" and not program.plan.decisions
+    assert any("class by class" in note for note in program.plan.notes)
+    assert module.suppress is batched_nms
 
 
 @pytest.mark.slow

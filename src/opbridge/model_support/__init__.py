@@ -16,6 +16,7 @@ generation does, which is one of transformers.
 | caches, cache_adapters | caches as containers of tensors |
 | changed_sources | the functions whose sources are others in the installed release |
 | comparison | functions and their replacements on the inputs of their entries |
+| holders | where functions are held, under whatever name |
 | fingerprints | what tells the source of a function from others |
 | package_sources | the sources of the functions of a package that is not imported |
 | model_modules | the modules of Python that a model's classes come from |

@@ -17,6 +17,7 @@ import torch
 from opbridge.base.attributes import replacing
 from opbridge.model_support.entries import CaptureContext, CodeReplacement, Entry, FunctionReplacement
 from opbridge.model_support.fingerprints import fingerprint
+from opbridge.model_support.holders import in_modules, in_objects
 from opbridge.model_support.model_modules import functions_of, modules_of
 from opbridge.model_support.registry import leave_out, supports
 
@@ -32,7 +33,7 @@ __all__ = [
 
 _Kind = TypeVar("_Kind", bound=Entry)
 _Place = tuple[Any, str, Any]
-"""A class or a module, the name of an attribute of its own, and the value that it gets."""
+"""A class, module or object, the name of an attribute of its own, and the value that it gets."""
 
 
 _notes: contextvars.ContextVar[dict[str, None] | None] = contextvars.ContextVar("notes", default=None)
@@ -53,9 +54,10 @@ def noting() -> Iterator[Collection[str]]:
 def applied(model: torch.nn.Module) -> Iterator[None]:
     """Within this context, the functions that a model uses and that are known are replaced.
 
-    In a module that has imported or defined such a function, its name stands for the replacement meanwhile: in those of
-    the model's classes, and in the one that defines it and the packages around that. So it is in a class that has such
-    a method.
+    In a module that has imported or defined such a function, the name that it has there stands for the replacement
+    meanwhile, and so it does in a class of the model, for a method too, and in the model's own modules. A copy of a
+    function is replaced in the modules and classes that the model's classes come from, by its name. What holds a
+    function otherwise, such as a list, a `functools.partial` or a closure, keeps it.
     """
     with contextlib.ExitStack() as stack:
         _enter_contexts(stack, model, sizes_in_python=False)
@@ -125,21 +127,27 @@ def static_attribute(kind: type, name: str, default: Any = None) -> Any:
 
 
 def _places(model: torch.nn.Module) -> Iterator[_Place]:
-    """The classes and modules of a model that have functions that are known."""
+    """The classes, modules and objects that have functions that are known."""
     by_name = _by_name(FunctionReplacement)
     if not by_name:
         return
-    kinds = {type(each) for each in model.modules()}
+    parts = list(model.modules())
+    kinds = {type(each) for each in parts}
     classes = {each for kind in kinds for each in kind.__mro__}
     paths = {*(each.__module__ for each in classes), *_paths_of(itertools.chain.from_iterable(by_name.values()))}
     modules = filter(None, map(sys.modules.get, paths))
+    known: dict[types.FunctionType, FunctionReplacement] = {}
     for place in (*classes, *modules):
         for name, entries in by_name.items():
             function = vars(place).get(name)
             if type(function) is types.FunctionType:
                 found = _known(function, entries)
                 if found is not None and not found.calls:
+                    known[function] = found
                     yield place, name, replaced(function, found)
+    for place, name, function in (*in_modules(known), *in_objects(known, (*classes, *parts))):
+        value = replaced(function, known[function])
+        yield place, name, staticmethod(value) if isinstance(vars(place)[name], staticmethod) else value
     # A class may override what an inherited method calls, so that the method is replaced in the model's own classes.
     for kind in kinds:
         for name, entries in by_name.items():
@@ -206,15 +214,23 @@ def _having(places: list[_Place]) -> Iterator[None]:
     absent = object()
     kept = [(owner, name, vars(owner).get(name, absent)) for owner, name, _ in places]
     try:
-        for owner, name, value in places:
-            setattr(owner, name, value)
+        for each in places:
+            _put(*each)
         yield
     finally:
         for owner, name, value in kept:
             if value is absent:
                 delattr(owner, name)
             else:
-                setattr(owner, name, value)
+                _put(owner, name, value)
+
+
+def _put(owner: Any, name: str, value: Any) -> None:
+    """Sets an attribute, whatever an object's own `__setattr__` does."""
+    if isinstance(owner, type):
+        setattr(owner, name, value)
+    else:
+        vars(owner)[name] = value
 
 
 def _entries(kind: type[_Kind]) -> tuple[_Kind, ...]:
