@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import importlib
 import sys
 import types
 
@@ -134,6 +135,18 @@ def test_a_function_is_replaced_under_another_name(knowing, monkeypatch):
     with applied(model):
         assert module.twice(3) == 16 and model(3) == (16, 16) and Holding.static(3) == 16
     assert module.twice is doubled and model[0].own is doubled and vars(Holding)["static"].__func__ is doubled
+
+
+def test_a_module_that_is_imported_meanwhile(knowing, monkeypatch, tmp_path):
+    """It takes what its name stands for, and has the function itself afterwards."""
+    (tmp_path / "imported_meanwhile.py").write_text(f"import sys\n\ntwice = sys.modules[{_HERE!r}].doubled\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    knowing(_DOUBLED)
+    with applied(Layer()):
+        module = importlib.import_module("imported_meanwhile")
+        assert module.twice(3) == 16
+    assert module.twice is doubled
+    monkeypatch.delitem(sys.modules, "imported_meanwhile")
 
 
 def test_what_is_said_of_a_replacement_that_is_computed(knowing):

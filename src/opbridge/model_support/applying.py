@@ -17,7 +17,7 @@ import torch
 from opbridge.base.attributes import replacing
 from opbridge.model_support.entries import CaptureContext, CodeReplacement, Entry, FunctionReplacement
 from opbridge.model_support.fingerprints import fingerprint
-from opbridge.model_support.holders import in_modules, in_objects
+from opbridge.model_support.holders import Place, holding, in_modules, in_objects
 from opbridge.model_support.model_modules import functions_of, modules_of
 from opbridge.model_support.registry import leave_out, supports
 
@@ -32,9 +32,6 @@ __all__ = [
 ]
 
 _Kind = TypeVar("_Kind", bound=Entry)
-_Place = tuple[Any, str, Any]
-"""A class, module or object, the name of an attribute of its own, and the value that it gets."""
-
 
 _notes: contextvars.ContextVar[dict[str, None] | None] = contextvars.ContextVar("notes", default=None)
 
@@ -57,13 +54,14 @@ def applied(model: torch.nn.Module) -> Iterator[None]:
     In a module that has imported or defined such a function, the name that it has there stands for the replacement
     meanwhile, and so it does in a class of the model, for a method too, and in the model's own modules. A copy of a
     function is replaced in the modules and classes that the model's classes come from, by its name. What holds a
-    function otherwise, such as a list, a `functools.partial` or a closure, keeps it.
+    function otherwise, such as a list, a `functools.partial` or a closure, keeps it. A module that is imported
+    meanwhile has the functions themselves afterwards.
     """
     with contextlib.ExitStack() as stack:
         _enter_contexts(stack, model, sizes_in_python=False)
         places = list(_places(model))  # all are found before the first one changes
         codes = list(_codes(model))
-        stack.enter_context(_having(places))
+        stack.enter_context(holding(places))
         stack.enter_context(replacing(*codes))
         yield
 
@@ -126,7 +124,7 @@ def static_attribute(kind: type, name: str, default: Any = None) -> Any:
     return next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), default)
 
 
-def _places(model: torch.nn.Module) -> Iterator[_Place]:
+def _places(model: torch.nn.Module) -> Iterator[Place]:
     """The classes, modules and objects that have functions that are known."""
     by_name = _by_name(FunctionReplacement)
     if not by_name:
@@ -164,7 +162,7 @@ def _paths_of(entries: Iterable[Entry]) -> Iterator[str]:
             yield from itertools.accumulate(path.split("."), "{}.{}".format)
 
 
-def _codes(model: torch.nn.Module) -> Iterator[_Place]:
+def _codes(model: torch.nn.Module) -> Iterator[Place]:
     """The functions of a model's modules whose code is replaced."""
     by_name = _by_name(CodeReplacement)
     functions = {each for place in modules_of(model) for each in _named(place, frozenset(by_name))}
@@ -206,31 +204,6 @@ def replaced(original: Callable[..., Any], entry: FunctionReplacement) -> Callab
     for name in entry.decorators:
         decorated = plain.__globals__[name](decorated)
     return decorated
-
-
-@contextlib.contextmanager
-def _having(places: list[_Place]) -> Iterator[None]:
-    """Within this context, attributes have other values. An inherited one is the class's own meanwhile."""
-    absent = object()
-    kept = [(owner, name, vars(owner).get(name, absent)) for owner, name, _ in places]
-    try:
-        for each in places:
-            _put(*each)
-        yield
-    finally:
-        for owner, name, value in kept:
-            if value is absent:
-                delattr(owner, name)
-            else:
-                _put(owner, name, value)
-
-
-def _put(owner: Any, name: str, value: Any) -> None:
-    """Sets an attribute, whatever an object's own `__setattr__` does."""
-    if isinstance(owner, type):
-        setattr(owner, name, value)
-    else:
-        vars(owner)[name] = value
 
 
 def _entries(kind: type[_Kind]) -> tuple[_Kind, ...]:
