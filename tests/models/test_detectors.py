@@ -46,6 +46,25 @@ def test_several_images():
             torch.testing.assert_close(torch.from_numpy(value), own, rtol=1e-3, atol=1e-2)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", one_in(3, ("retinanet", "fasterrcnn", "fcos")))
+def test_images_of_dynamic_sizes(name):
+    """One file for images of all sizes, each of another one."""
+    model = detector(name, 0.6)
+    shapes = ([{1: "height0", 2: "width0"}, {1: "height1", 2: "width1"}],)
+    program = opbridge.export(model, ([image(3), image(4)],), dynamic_shapes=shapes, verify=False)
+    assert program.capture.mode == "direct" and not program.plan.decisions
+    session = program.session()
+    for sizes in (((64, 80), (64, 80)), ((100, 60), (50, 130)), ((33, 40), (70, 70)), ((200, 150), (31, 90))):
+        images = [image(5 + number, *each) for number, each in enumerate(sizes)]
+        with torch.no_grad():
+            expected = [value for each in model(images) for value in each.values()]
+        names = (each.name for each in session.get_inputs())
+        values = session.run(None, dict(zip(names, (each.numpy() for each in images), strict=True)))
+        for value, own in zip(values, expected, strict=True):
+            torch.testing.assert_close(torch.from_numpy(value), own, rtol=1e-3, atol=1e-2)
+
+
 @pytest.mark.thorough
 def test_threshold_that_no_box_passes():
     model = detector("fcos", 1.1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opbridge.model_support.entries import FunctionReplacement, ModelSupport
-from opbridge.model_support.torchvision import detections, keypoints, masks, suppression
+from opbridge.model_support.torchvision import batches, detections, keypoints, masks, suppression
 
 __all__ = ["SUPPORT"]
 
@@ -42,6 +42,13 @@ SUPPORT = ModelSupport(
             applies=keypoints.are_of_floats,
             inputs=keypoints.boxes_with_heatmaps,
             note=keypoints.note,
+        ),
+        FunctionReplacement(
+            targets=("torchvision.models.detection.transform:GeneralizedRCNNTransform.batch_images",),
+            sources=("43475f01cc511068",),
+            replacement=batches.batched,
+            applies=batches.have_unknown_sizes,
+            inputs=batches.images_of_sizes,
         ),
     ),
 )
