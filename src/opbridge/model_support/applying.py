@@ -99,9 +99,8 @@ def replacement_of_method(kind: type, name: str) -> FunctionReplacement | None:
 
 
 def _known(function: types.FunctionType, entries: tuple[FunctionReplacement, ...]) -> FunctionReplacement | None:
-    owner, plain = function.__qualname__.rpartition(".")[0], inspect.unwrap(function)
-    mark = fingerprint(plain)
-    found = next((each for each in entries if mark in each.sources and owner.endswith(each.owner_suffix)), None)
+    plain = inspect.unwrap(function)
+    found = next(_of_source(plain, entries), None)
     is_decorated = plain is not function
     return found if found is not None and is_decorated == bool(found.decorators) else None
 
@@ -110,13 +109,20 @@ def _known_method(kind: type, entries: tuple[FunctionReplacement, ...]) -> Funct
     function = static_attribute(kind, entries[0].name) if entries else None
     if function is None:
         return None
-    mark, others = fingerprint(function), getattr(function, "__globals__", {})
-    for each in entries:
-        if each.calls and mark in each.sources:
-            called = {name: static_attribute(kind, name, others.get(name)) for name in each.calls}
-            if all(fingerprint(called[name]) == known for name, known in each.calls.items()):
-                return each
+    others = getattr(function, "__globals__", {})
+    for each in _of_source(function, [each for each in entries if each.calls]):
+        called = {name: static_attribute(kind, name, others.get(name)) for name in each.calls}
+        if all(fingerprint(called[name]) == known for name, known in each.calls.items()):
+            return each
     return None
+
+
+def _of_source(function: Any, entries: Iterable[FunctionReplacement]) -> Iterator[FunctionReplacement]:
+    """Those of entries that know the source of a function, which is only read where a class has such a name."""
+    owner = getattr(function, "__qualname__", "").rpartition(".")[0]
+    for each in entries:
+        if owner.endswith(each.owner_suffix) and fingerprint(function) in each.sources:
+            yield each
 
 
 def static_attribute(kind: type, name: str, default: Any = None) -> Any:

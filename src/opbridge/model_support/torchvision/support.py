@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from opbridge.model_support.entries import FunctionReplacement, ModelSupport
-from opbridge.model_support.torchvision import batches, detections, keypoints, masks, suppression
+from opbridge.model_support.torchvision import batches, detections, keypoints, masks, poolers, suppression
 
 __all__ = ["SUPPORT"]
 
@@ -49,6 +49,16 @@ SUPPORT = ModelSupport(
             replacement=batches.batched,
             applies=batches.have_unknown_sizes,
             inputs=batches.images_of_sizes,
+        ),
+        FunctionReplacement(
+            targets=("torchvision.ops.poolers:MultiScaleRoIAlign.forward",),
+            sources=("32cc904699648925",),
+            replacement=poolers.pooled,
+            applies=poolers.infers_from_unknown_sizes,
+            calls=poolers.CALLS,
+            owner_suffix="MultiScaleRoIAlign",
+            uses=poolers.USED,
+            inputs=poolers.images_of_levels,
         ),
     ),
 )
