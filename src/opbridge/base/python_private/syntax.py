@@ -13,10 +13,10 @@ import functools
 import inspect
 import linecache
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 __all__ = ["Function", "recompiled", "statement_at"]
 
@@ -24,6 +24,7 @@ _FEATURES = functools.reduce(
     lambda flags, name: flags | getattr(features, name).compiler_flag, features.all_feature_names, 0
 )
 _OUTER = "__outer__"
+_Node = TypeVar("_Node", bound=ast.AST)
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _LAMBDA = "<lambda>"
 
@@ -83,25 +84,33 @@ def statement_at(node: ast.AST, text: str) -> ast.stmt:
 def _definition(code: CodeType) -> _Definition | None:
     """The definition that a code object is compiled from; None where there are several, or none."""
     source = "".join(linecache.getlines(code.co_filename))
-    return _definitions(code.co_filename, source).get((code.co_name, code.co_firstlineno))
+    of_lambdas = code.co_name == _LAMBDA
+    return _definitions(code.co_filename, source, of_lambdas).get((code.co_name, code.co_firstlineno))
 
 
 @functools.lru_cache(maxsize=256)
-def _definitions(name: str, source: str) -> dict[tuple[str, int], _Definition]:
-    """The functions of a file by their names and first lines."""
-    try:
-        tree = ast.parse(source, name)
-    except (SyntaxError, ValueError, RecursionError):
+def _definitions(name: str, source: str, of_lambdas: bool) -> dict[tuple[str, int], _Definition]:
+    """The functions of a file, or its lambdas, by their names and first lines."""
+    tree = _tree(name, source)
+    if tree is None:
         return {}
     imports = tuple(_imports(tree))
     found: dict[tuple[str, int], _Definition] = {}
     twice = set()
-    for each, owner in _functions(tree, None):
+    for each, owner in _lambdas(tree, None) if of_lambdas else _functions(tree.body, None):
         key = _name_and_line(each)
         if key in found:
             twice.add(key)
         found[key] = _Definition(each, owner, imports)
     return {key: value for key, value in found.items() if key not in twice}
+
+
+@functools.lru_cache(maxsize=8)
+def _tree(name: str, source: str) -> ast.Module | None:
+    try:
+        return ast.parse(source, name)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
 
 
 def _name_and_line(node: Function) -> tuple[str, int]:
@@ -119,34 +128,56 @@ def _imports(node: ast.AST) -> Iterator[ast.stmt]:
             yield from _imports(child)
 
 
-def _functions(node: ast.AST, owner: str | None) -> Iterator[tuple[Function, str | None]]:
+def _functions(body: Iterable[ast.stmt], owner: str | None) -> Iterator[tuple[Function, str | None]]:
+    """The functions that statements define, those in other statements and functions too, with the class around each."""
+    for each in body:
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield each, owner
+        inside = each.name if isinstance(each, ast.ClassDef) else owner
+        for within in _bodies(each):
+            yield from _functions(within, inside)
+
+
+def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The statements within a statement."""
+    for name in ("body", "orelse", "finalbody"):
+        yield getattr(statement, name, [])
+    for name in ("handlers", "cases"):
+        yield from (each.body for each in getattr(statement, name, []))
+
+
+def _lambdas(node: ast.AST, owner: str | None) -> Iterator[tuple[Function, str | None]]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, Function):
+        if isinstance(child, ast.Lambda):
             yield child, owner
-        yield from _functions(child, child.name if isinstance(child, ast.ClassDef) else owner)
+        yield from _lambdas(child, child.name if isinstance(child, ast.ClassDef) else owner)
 
 
 def _compiled(definition: _Definition, code: CodeType) -> CodeType | None:
     """The code of a definition, compiled within its class and a function that has its free variables."""
     owner, node = definition.owner, definition.node
-    inner: list[ast.stmt] = [ast.Expr(node) if isinstance(node, ast.Lambda) else node]
+    inner: list[ast.stmt] = [_at(node, ast.Expr(node)) if isinstance(node, ast.Lambda) else node]
     free = [name for name in code.co_freevars if owner is None or name != "__class__"]
     if owner is not None:
-        inner = [ast.ClassDef(name=owner, bases=[], keywords=[], body=inner, decorator_list=[], **_no_parameters())]
-        if owner not in free:  # its name in the method is that of a global variable
-            inner.insert(0, ast.Global([owner]))
+        around = ast.ClassDef(name=owner, bases=[], keywords=[], body=inner, decorator_list=[], **_no_parameters())
+        # Where the class is no free variable, its name in the method is that of a global variable.
+        inner = [*([] if owner in free else [_at(node, ast.Global([owner]))]), _at(node, around)]
     names = ast.arguments(
-        posonlyargs=[], args=[ast.arg(name) for name in free], kwonlyargs=[], kw_defaults=[], defaults=[]
+        posonlyargs=[], args=[_at(node, ast.arg(name)) for name in free], kwonlyargs=[], kw_defaults=[], defaults=[]
     )
-    outer = ast.FunctionDef(name=_OUTER, args=names, body=inner, decorator_list=[], **_no_parameters())
-    ast.copy_location(outer, node)
-    module = ast.fix_missing_locations(ast.Module(body=[*definition.imports, outer], type_ignores=[]))
+    outer = _at(node, ast.FunctionDef(name=_OUTER, args=names, body=inner, decorator_list=[], **_no_parameters()))
+    module = ast.Module(body=[*definition.imports, outer], type_ignores=[])
     try:
         made = compile(module, code.co_filename, "exec", flags=code.co_flags & _FEATURES, dont_inherit=True)
     except (SyntaxError, ValueError):
         return None
     found = next((each for each in _within(made) if _key(each) == _key(code)), None)
     return None if found is None else _named(found, code)
+
+
+def _at(node: ast.AST, made: _Node) -> _Node:
+    """A node that has been made, at the place of another one in the source."""
+    return ast.copy_location(made, node)
 
 
 def _no_parameters() -> dict[str, Any]:
