@@ -97,16 +97,16 @@ def attention(
     begins, limits = starts[part, None], ends[part, None] - 1
     keys = begins + torch.arange(_size(longest, 2), device=query.device)
     queries = begins + (number - firsts[part])[:, None] * chunk + torch.arange(_size(chunk, 2), device=query.device)
-    mask = torch.where(keys > limits, -torch.inf, 0.0).to(query.dtype)[:, None, None]
-    settings["attention_mask"] = mask if query.shape[0] == 1 else mask.repeat_interleave(query.shape[0], 0)
+    mask = torch.where(keys > limits, -torch.inf, 0.0).to(query.dtype)[:, None, None, :]
+    settings["attention_mask"] = _as_batch(mask.expand(query.shape[0], *mask.shape))
     queries, keys = torch.minimum(queries, limits), torch.minimum(keys, limits)
     result, _ = interface(module, _rows(query, queries), _rows(key, keys), _rows(value, keys), **settings)
 
     token, part = _segments(ends, query.shape[2])
     within = token - starts[part]
     row = _quotient(within, chunk)
-    place, within = (firsts[part] + row) * query.shape[0], within - row * chunk
-    return torch.stack([result[place + each, within] for each in range(query.shape[0])])
+    found = result[None] if _is_one(query.shape[0]) else result.unflatten(0, (query.shape[0], number.shape[0]))
+    return found[:, firsts[part] + row, within - row * chunk]
 
 
 def _quotient(number: torch.Tensor, divisor: torch.Tensor) -> torch.Tensor:
@@ -127,6 +127,14 @@ def _segments(ends: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tenso
 
 
 def _rows(tensor: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """Of [batch, heads, tokens, size], the tokens of an index [parts, rows]: [parts * batch, heads, rows, size]."""
-    found = tensor[:, :, index].permute(2, 0, 1, 3, 4)
-    return found[:, 0] if found.shape[1] == 1 else found.flatten(0, 1)
+    """Of [batch, heads, tokens, size], the tokens of an index [parts, rows]: [batch * parts, heads, rows, size]."""
+    return _as_batch(tensor[:, :, index].transpose(1, 2))
+
+
+def _as_batch(tensor: torch.Tensor) -> torch.Tensor:
+    """Of [batch, parts, ...], all parts: [batch * parts, ...]."""
+    return tensor[0] if _is_one(tensor.shape[0]) else tensor.flatten(0, 1)
+
+
+def _is_one(size: int | torch.SymInt) -> bool:
+    return isinstance(size, int) and size == 1
