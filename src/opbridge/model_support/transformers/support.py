@@ -8,6 +8,7 @@ from opbridge.model_support.transformers import (
     comparison_inputs,
     export_branches,
     functions,
+    image_lists,
     masks,
     model_outputs,
     packed_attention,
@@ -37,6 +38,7 @@ SUPPORT = ModelSupport(
         ),
         *rotary_functions.FUNCTIONS,
         *functions.FUNCTIONS,
+        *image_lists.FUNCTIONS,
         CaptureContext(
             targets=modeling(
                 "qwen3_next:torch_chunk_gated_delta_rule",

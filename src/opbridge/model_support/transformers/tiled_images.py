@@ -15,7 +15,7 @@ import torch
 from opbridge.model_support.transformers import image_packing, image_resolutions
 from opbridge.model_support.transformers.vision_grids import checked
 
-__all__ = ["count", "is_symbolic", "packed", "packed_and_projected", "packed_and_scaled", "resolution"]
+__all__ = ["count", "counts", "is_symbolic", "packed", "packed_and_projected", "packed_and_scaled", "resolution"]
 
 _NAME = "anyres_max_"
 
@@ -44,12 +44,28 @@ def is_symbolic(named: Mapping[str, Any]) -> bool:
 def count(named: Mapping[str, Any]) -> Any:
     """`image_size_to_num_patches`."""
     size, resolutions, side = named["image_size"], named["grid_pinpoints"], named["patch_size"]
-    if not _are_sizes(size, 1) or type(side) is not int or side < 1:
+    table = _tiles_of(resolutions, side)
+    if not _are_sizes(size, 1) or table is None:
         return None
-    if not isinstance(resolutions, list) or not _are_resolutions(resolutions):
+    return _of_table(table, _chosen(size[None], resolutions))
+
+
+def counts(sizes: Any, resolutions: Any, side: Any) -> torch.Tensor | None:
+    """`image_size_to_num_patches` of each of several images.
+
+    Args:
+        sizes: The height and the width of each image, int32 or int64 of shape (n, 2).
+        resolutions: A list of the heights and widths that images are cut to.
+        side: The height and width of a tile.
+
+    Returns:
+        int64 of shape (n,); None where the arguments are not of this form.
+    """
+    table = _tiles_of(resolutions, side)
+    if not _are_sizes(sizes, 2) or table is None:
         return None
-    counts = tuple(1 + math.ceil(height / side) * math.ceil(width / side) for height, width in resolutions)
-    return _of_table(counts, _chosen(size[None], resolutions))
+    chosen = checked(image_resolutions.best(sizes, resolutions), ~image_resolutions.is_size(sizes).all())
+    return torch.tensor(table, device=sizes.device)[chosen]
 
 
 def packed(named: Mapping[str, Any]) -> Any:
@@ -116,6 +132,13 @@ def _joined(features: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
 def _chosen(sizes: torch.Tensor, resolutions: Any) -> torch.Tensor:
     """The index of the resolution of one image; an error where it has none."""
     return checked(image_resolutions.best(sizes, resolutions)[0], ~image_resolutions.is_size(sizes)[0])
+
+
+def _tiles_of(resolutions: Any, side: Any) -> tuple[int, ...] | None:
+    """How many tiles an image of each resolution has, with the whole image; None where these are of another form."""
+    if type(side) is not int or side < 1 or not isinstance(resolutions, list) or not _are_resolutions(resolutions):
+        return None
+    return tuple(1 + math.ceil(height / side) * math.ceil(width / side) for height, width in resolutions)
 
 
 def _of_table(values: tuple[int, ...], index: torch.Tensor) -> Any:
