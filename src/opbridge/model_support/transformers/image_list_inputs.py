@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 
 from opbridge.model_support.entries import Inputs
 
-__all__ = ["chosen_tiles", "samples", "tiles"]
+__all__ = ["chosen_tiles", "indicators", "samples", "tiles"]
 
 _SIDE, _PATCH = 14, 7
 _RESOLUTIONS = [[28, 14], [14, 28], [28, 28], [42, 14], [14, 42]]
@@ -54,6 +55,24 @@ def chosen_tiles(owner: Any) -> Iterator[Inputs]:
         images = _random(4, _MOST_TILES, 3, _SIDE, _SIDE)
         numbers = {"batch_num_images": torch.tensor(counts)}
         yield (model, images, torch.tensor(_SIZES[1])), _settings() | ratio | numbers
+
+
+def indicators(owner: Any) -> Iterator[Inputs]:
+    """Models that only embed tokens, and texts with all of two indicators, with one of them, and with none."""
+    table = torch.nn.Embedding.from_pretrained(_random(8, 5))
+    model = types.SimpleNamespace(
+        config=types.SimpleNamespace(return_dict=True),
+        visual_indicator_token_ids=[6, 7],
+        get_input_embeddings=lambda: table,
+        get_placeholder_mask=lambda tokens, inputs_embeds, image_features: torch.zeros_like(inputs_embeds).bool(),
+        language_model=lambda inputs_embeds, **settings: {"last_hidden_state": inputs_embeds},
+    )
+    kind = vars(inspect.getmodule(owner))["BaseModelOutputWithVisualIndicatorFeatures"]
+    features = kind(pooler_output=_random(1, 4, 5), visual_indicator_features=_random(2, 5))
+    for tokens in ([[6, 1, 7, 6]], [[1, 2], [7, 7]], [[0, 1, 2]]):
+        given = torch.tensor(tokens)
+        yield (model, given), {"mm_encoder_outputs": {"image": features}}
+        yield (model,), {"inputs_embeds": table(given), "mm_encoder_outputs": {"image": features}}
 
 
 def _settings() -> dict[str, Any]:

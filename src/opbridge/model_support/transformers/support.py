@@ -8,7 +8,9 @@ from opbridge.model_support.transformers import (
     comparison_inputs,
     export_branches,
     functions,
+    image_list_inputs,
     image_lists,
+    indicator_embeddings,
     masks,
     model_outputs,
     packed_attention,
@@ -104,6 +106,13 @@ SUPPORT = ModelSupport(
             replacement=packed_attention.in_one_product,
             variable="cu_seqlens",
             inputs=comparison_inputs.packed_tokens,
+        ),
+        CodeReplacement(
+            targets=modeling("ovis2:Ovis2Model.forward"),
+            sources=("0a58b002eb282973",),
+            replacement=indicator_embeddings.without_questions,
+            variable="visual_indicator_id",
+            inputs=image_list_inputs.indicators,
         ),
     ),
 )
