@@ -13,14 +13,17 @@ checked on.
 | audio_windows | where windows of audio begin and end, for all recordings at once |
 | caches | caches as containers of tensors |
 | cache_layers | the layers of a cache, and the classes for them that a release has |
+| changed_statements | functions with other statements in the place of some of theirs |
 | causal_models | the inputs that a model for text generation takes |
 | export_branches | what transformers does otherwise in an export, for want of an operator |
 | functions | functions that decide, or go over images one by one, with what is computed in their place |
+| image_lists | functions that list what each image of a batch has, and the code that makes the lists at once |
+| indicator_embeddings | the embeddings of Ovis2's indicators, without a question whether a text has them |
 | model_outputs | the outputs of its models as containers of tensors |
 | masks | attention masks while a model is captured, as outside of an export |
 | rotary_canvases | the positions that MiniCPM-V computes, of images on canvases |
 | rotary_functions | the functions that compute rotary positions run by run, with what computes all at once |
-| rotary_inputs, comparison_inputs | the inputs on which functions and what is in their place are compared |
+| rotary_inputs, comparison_inputs, image_list_inputs | on which functions and what replaces them are compared |
 | rotary_omni | what those of the Omni models compute |
 | rotary_positions | what the others compute, for a whole batch at once |
 | rotary_rows | the tokens of a batch without its padding |
@@ -30,6 +33,7 @@ checked on.
 | rotary_targets | what that of GLM-Image computes |
 | packed_attention | the attention within the images of a packed sequence, for all of them at once |
 | packed_images | what the encoder of Pixtral and the mergers of its patches compute, for images of all sizes |
+| sample_features, stacked_tiles | the features of each sample, and the tiles of images, without such loops |
 | same_padding | what those that pad for convolutions compute, without a question about a size |
 | vision_functions | what the functions for indices of patches compute, from their arguments |
 | vision_grids | the indices of patches that some compute, for all grids at once |
