@@ -28,9 +28,10 @@ def samples(owner: Any) -> Iterator[Inputs]:
         vision_model=_encoded,
         connector=_connected,
     )
-    for counts in ([1], [2, 2], [3, 0, 1], [0, 2]):
-        images = _random(len(counts), max(counts), 3, _SIDE, _SIDE)
-        masks = torch.ones(len(counts), max(counts), _SIDE, _SIDE, dtype=torch.bool)
+    none = [] if owner.__name__ == "Idefics2Model" else [[0, 0]]  # it takes no batch without an image
+    for counts in ([1], [2, 2], [3, 0, 1], [0, 2], *none):
+        images = _random(len(counts), max(*counts, 1), 3, _SIDE, _SIDE)
+        masks = torch.ones(*images.shape[:2], _SIDE, _SIDE, dtype=torch.bool)
         for of_sample, count in zip(images, counts, strict=True):
             of_sample[count:] = 0
         yield (model, images), {}
