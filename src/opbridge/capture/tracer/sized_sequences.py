@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 import operator
 import sys
@@ -24,7 +26,18 @@ from opbridge.capture.tracer.symbolic_loops import (
 )
 from opbridge.errors import CaptureError
 
-__all__ = ["Joined", "Range", "Repeated", "Reversed", "SizedSequence", "Unmodified", "Zipped", "is_asked"]
+__all__ = [
+    "Joined",
+    "Range",
+    "Repeated",
+    "Reversed",
+    "SizedSequence",
+    "Unmodified",
+    "Zipped",
+    "is_asked",
+    "is_kept",
+    "keeping_lengths",
+]
 
 
 class SizedSequence(ModifiableSequence):
@@ -311,6 +324,24 @@ class Repeated(SizedSequence):
 
 def is_asked(sequence: SizedSequence) -> bool:
     return isinstance(sequence.length, torch.SymInt) and asks(sequence)
+
+
+_keeping: contextvars.ContextVar[bool] = contextvars.ContextVar("keeping", default=False)
+
+
+@contextlib.contextmanager
+def keeping_lengths() -> Iterator[None]:
+    """Within this context, lists of a symbolic length keep it until a model asks for their elements one by one."""
+    token = _keeping.set(True)
+    try:
+        yield
+    finally:
+        _keeping.reset(token)
+
+
+def is_kept(sequence: SizedSequence) -> bool:
+    """Whether a sequence takes the place of a list: its length is symbolic, and loops over it ask, or it is kept."""
+    return isinstance(sequence.length, torch.SymInt) and (_keeping.get() or asks(sequence))
 
 
 class Reversed(SizedSequence):

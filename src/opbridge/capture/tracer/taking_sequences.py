@@ -15,12 +15,12 @@ from opbridge.base.torch_private import torch_proxies
 from opbridge.capture.tracer.arranging import ARRANGED, arranged
 from opbridge.capture.tracer.loop_filled_lists import gathered_list, lacks_elements
 from opbridge.capture.tracer.padded_parts import padded, padding_by, unpadded
-from opbridge.capture.tracer.sized_sequences import Repeated, SizedSequence, is_asked
+from opbridge.capture.tracer.sized_sequences import Repeated, SizedSequence, is_asked, is_kept, keeping_lengths
 from opbridge.capture.tracer.symbolic_list import SymbolicList, is_list, sequence_of
 from opbridge.capture.tracer.symbolic_loops import iterations_of
 from opbridge.capture.tracer.tensor_sequences import CUTTING, INTEGERS, Numbers, Parts, Rows, cut
 
-__all__ = ["iterating_tensors", "repeating_lists", "taking_sequences"]
+__all__ = ["iterating_tensors", "keeping_numbers", "repeating_lists", "taking_sequences"]
 
 
 @contextlib.contextmanager
@@ -40,13 +40,6 @@ def iterating_tensors() -> Iterator[None]:
         found: Iterator[Any] = original(tensor)
         return found
 
-    fake: Any = torch_proxies.FakeTensor
-    as_numbers = fake.tolist
-
-    def listed(tensor: torch.Tensor) -> Any:
-        found = Numbers(tensor) if tensor.dim() else None
-        return as_numbers(tensor) if found is None or not is_asked(found) else found
-
     def following(original: Callable[..., Any]) -> Callable[..., Any]:
         def multiplied(tensor: torch.Tensor, other: Any) -> Any:
             if (is_list(other) or type(other) is tuple) and not tensor.dim() and tensor.dtype in INTEGERS:
@@ -55,10 +48,32 @@ def iterating_tensors() -> Iterator[None]:
 
         return multiplied
 
-    replaced = [(kind, "__iter__", iterated), (fake, "tolist", listed)]
+    replaced = [(kind, "__iter__", iterated), _listing()]
     replaced += [(kind, name, following(getattr(kind, name))) for name in ("__mul__", "__rmul__")]
     with replacing(*replaced):
         yield
+
+
+@contextlib.contextmanager
+def keeping_numbers() -> Iterator[None]:
+    """Within this context, the numbers of a tensor, and parts of such lengths, are lists that keep a symbolic length.
+
+    No loop asks for their elements: one that goes over them has as many iterations as the example, and fixes the size.
+    """
+    with replacing(_listing()), keeping_lengths():
+        yield
+
+
+def _listing() -> tuple[Any, str, Callable[..., Any]]:
+    """`tolist` of tensors without values, which gives a list of a symbolic length."""
+    fake: Any = torch_proxies.FakeTensor
+    as_numbers = fake.tolist
+
+    def listed(tensor: torch.Tensor) -> Any:
+        found = Numbers(tensor) if tensor.dim() else None
+        return as_numbers(tensor) if found is None or not is_kept(found) else found
+
+    return fake, "tolist", listed
 
 
 @contextlib.contextmanager

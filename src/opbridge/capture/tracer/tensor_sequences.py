@@ -12,7 +12,7 @@ from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.loop_filled_lists import gathered_numbers
 from opbridge.capture.tracer.made_once import note_part, number_at, once
 from opbridge.capture.tracer.padded_parts import padded
-from opbridge.capture.tracer.sized_sequences import SizedSequence, is_asked
+from opbridge.capture.tracer.sized_sequences import SizedSequence, is_asked, is_kept
 from opbridge.capture.tracer.symbolic_list import sequence_of
 from opbridge.capture.tracer.symbolic_loops import asks
 
@@ -217,7 +217,7 @@ def _ends_of(lengths: torch.Tensor, size: Any) -> tuple[torch.Tensor, torch.Tens
 
 
 def cut(function: Callable[..., Any], *args: Any, **settings: Any) -> SizedSequence | None:
-    """What `split` and `unbind` give, where that has a symbolic length, and loops over it ask for it.
+    """What `split` and `unbind` give, where that has a symbolic length which it keeps.
 
     Args:
         function: The function of torch's.
@@ -243,7 +243,7 @@ def cut(function: Callable[..., Any], *args: Any, **settings: Any) -> SizedSeque
     lengths = next((each for each in given if isinstance(each, Numbers)), None)
     if lengths is None and function in _SPLITTING:
         lengths = _of_size(tensor.shape[dim], (*others, settings.get(_SIZE, settings.get("split_size")))[0])
-    if lengths is None or lengths.rows.dim() != 1 or not is_asked(lengths):
+    if lengths is None or lengths.rows.dim() != 1 or not is_kept(lengths):
         return None
     return Parts.at_places(tensor, lengths.rows, dim) if function in _SPLITTING_AT else Parts(tensor, lengths, dim)
 

@@ -47,7 +47,12 @@ from opbridge.capture.tracer.sparse_operators import dense_form
 from opbridge.capture.tracer.subgraphs import body_of
 from opbridge.capture.tracer.symbolic_list import forming
 from opbridge.capture.tracer.symbolic_loops import asking
-from opbridge.capture.tracer.taking_sequences import iterating_tensors, repeating_lists, taking_sequences
+from opbridge.capture.tracer.taking_sequences import (
+    iterating_tensors,
+    keeping_numbers,
+    repeating_lists,
+    taking_sequences,
+)
 from opbridge.capture.tracer.triton_launches import recording_launches
 from opbridge.capture.tracer.weights import constant_names, parts_of, replaced, shapes_of_earlier_runs, state_of
 from opbridge.errors import CaptureError
@@ -212,7 +217,8 @@ class _Run:
                 return list(self._merged(given)), self._merged.structure
         with self._origins.following(), self._noting_zeros(), self._recorder.draws.running():
             if self._answers is None:
-                return pytree.tree_flatten(with_lists_joined(self._module(*args, **kwargs)))
+                with contextlib.nullcontext() if self._calls is None else keeping_numbers():
+                    return pytree.tree_flatten(with_lists_joined(self._module(*args, **kwargs)))
             self._outermost = self._answers.outermost = sys._getframe()
             self._recorder.tracer.computes_sizes = True
             with (
