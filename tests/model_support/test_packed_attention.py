@@ -16,9 +16,9 @@ from opbridge.model_support.transformers import packed_attention
 from opbridge.model_support.transformers.packed_attention import attention, in_one_product
 
 
-def attending(module, query, key, value, attention_mask, **settings):
+def attending(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **settings):
     """As transformers has it: of [batch, heads, tokens, size] to [batch, tokens, heads, size], and no weights."""
-    found = torch.nn.functional.scaled_dot_product_attention(query, key, value, attention_mask, **settings)
+    found = torch.nn.functional.scaled_dot_product_attention(query, key, value, attention_mask, dropout, scale=scaling)
     return found.transpose(1, 2), None
 
 
@@ -28,6 +28,7 @@ class Packed(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.qkv = torch.nn.Linear(8, 24)
+        self.scaling, self.attention_dropout = 0.5, 0.0
 
     def forward(self, hidden_states, cu_seqlens, attention_interface=attending, **kwargs):
         states = self.qkv(hidden_states).reshape(hidden_states.shape[0], 3, 2, -1).permute(1, 2, 0, 3)
@@ -40,7 +41,17 @@ class Packed(torch.nn.Module):
                 torch.split(tensor, lengths.tolist(), dim=2) for tensor in (query_states, key_states, value_states)
             ]
             attn_outputs = [
-                attention_interface(self, q, k, v, attention_mask=None, scale=0.5, **kwargs)[0]
+                attention_interface(
+                    self,
+                    q,
+                    k,
+                    v,
+                    attention_mask=None,
+                    scaling=self.scaling,
+                    dropout=0.0 if not self.training else self.attention_dropout,
+                    is_causal=False,
+                    **kwargs,
+                )[0]
                 for q, k, v in zip(*splits)  # noqa: B905 - as transformers has it
             ]
             attn_output = torch.cat(attn_outputs, dim=1)

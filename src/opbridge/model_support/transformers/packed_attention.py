@@ -12,51 +12,32 @@ Checked on transformers 5.24.
 
 from __future__ import annotations
 
-import ast
-import functools
-import types
 from collections.abc import Callable
 from typing import Any, cast
 
 import torch
 
-from opbridge.base.python_private.syntax import Function, recompiled, statement_at
+from opbridge.model_support.transformers.changed_statements import with_statements
 
 __all__ = ["attention", "in_one_product"]
 
 _SMALLEST_CHUNK = 128
-_SPLITS = """\
-splits = [torch.split(tensor, lengths.tolist(), dim=2) for tensor in (query_states, key_states, value_states)]"""
-_STATEMENTS = ("lengths = cu_seqlens[1:] - cu_seqlens[:-1]", _SPLITS)
-_JOINED = "attn_output = torch.cat(attn_outputs, dim=1)"
-_BEFORE, _AFTER = "attn_outputs = [attention_interface(self, q, k, v, ", ")[0] for q, k, v in zip(*splits)]"
-_CALL = """\
-attn_output = __import__({0!r}, fromlist=["attention"]).attention(
-    attention_interface, cu_seqlens, self, query_states, key_states, value_states, {1}
-)"""
+_SETTINGS = """\
+attention_mask=None, scaling=self.scaling, dropout=0.0 if not self.training else self.attention_dropout, \
+is_causal=False, **kwargs"""
+_STATES = "query_states, key_states, value_states"
+_FUNCTION = f"__import__({__name__!r}, fromlist=['attention']).attention"
 
-
-@functools.cache
-def in_one_product(function: types.FunctionType) -> types.CodeType | None:
-    """The code of a method with one attention in the place of one for each part; None where there is no such loop."""
-    return recompiled(function.__code__, _put_calls)
-
-
-def _put_calls(function: Function) -> bool:
-    """Puts a call of `attention` in the place of statements that attend part by part, and returns whether there are."""
-    found = [each for each in ast.walk(function) if isinstance(each, ast.If) and _settings(each) is not None]
-    for each in found:
-        each.orelse = [statement_at(each.orelse[2], _CALL.format(__name__, _settings(each)))]
-    return bool(found)
-
-
-def _settings(node: ast.If) -> str | None:
-    """The arguments of the attention of each part but its queries, keys and values, as they are in the source."""
-    texts = [ast.unparse(each) for each in node.orelse]
-    if len(texts) != 4 or (*texts[:2], texts[3]) != (*_STATEMENTS, _JOINED):
-        return None
-    has_form = texts[2].startswith(_BEFORE) and texts[2].endswith(_AFTER)
-    return texts[2].removeprefix(_BEFORE).removesuffix(_AFTER) if has_form else None
+in_one_product = with_statements(
+    {
+        f"splits = [torch.split(tensor, lengths.tolist(), dim=2) for tensor in ({_STATES})]": "splits = ()",
+        f"attn_outputs = [attention_interface(self, q, k, v, {_SETTINGS})[0] for q, k, v in zip(*splits)]": (
+            f"attn_outputs = {_FUNCTION}(attention_interface, cu_seqlens, self, {_STATES}, {_SETTINGS})"
+        ),
+        "attn_output = torch.cat(attn_outputs, dim=1)": "attn_output = attn_outputs",
+    }
+)
+"""The code of a method with one attention in the place of one for each part; None where it has other statements."""
 
 
 def attention(
