@@ -14,6 +14,7 @@ from opbridge.model_support.entries import Inputs
 __all__ = [
     "audio_padding",
     "audio_windows",
+    "blocks",
     "count",
     "delta_attention",
     "encoder",
@@ -103,6 +104,12 @@ def nearest_positions(owner: Any) -> Iterator[Inputs]:
     for grids in _GRIDS:
         for side in (1, 7, 70):
             yield (torch.tensor(grids)[:, 1:], side), {}
+
+
+def blocks(owner: Any) -> Iterator[Inputs]:
+    for grids in _GRIDS:
+        for side in (1, 2):
+            yield (torch.tensor(grids), side), {}
 
 
 def frames(owner: Any) -> Iterator[Inputs]:

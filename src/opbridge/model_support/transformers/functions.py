@@ -102,6 +102,16 @@ FUNCTIONS = (
         inputs=comparison_inputs.nearest_positions,
     ),
     FunctionReplacement(
+        targets=modeling(
+            "muse_glimmer:get_vision_pixel_shuffle_index",
+            "muse_spark:get_vision_pixel_shuffle_index",
+        ),
+        sources=("21e32571dd268b82",),
+        replacement=vision_functions.block_indices,
+        applies=_none_given("pixel_shuffle_index"),
+        inputs=comparison_inputs.blocks,
+    ),
+    FunctionReplacement(
         targets=modeling("ernie4_5_vl_moe:Ernie4_5_VLMoeVariableResolutionResamplerModel._temporal_slicing"),
         sources=("2c6bbfda14db63c3",),
         replacement=vision_functions.frame_pairs,

@@ -12,7 +12,7 @@ import torch
 from opbridge.model_support.entries import Arguments
 from opbridge.model_support.transformers import vision_grids
 
-__all__ = ["frame_pairs", "nearest_positions", "positions", "windows"]
+__all__ = ["block_indices", "frame_pairs", "nearest_positions", "positions", "windows"]
 
 
 def positions(named: Arguments) -> torch.Tensor | None:
@@ -40,6 +40,12 @@ def nearest_positions(named: Arguments) -> torch.Tensor | None:
     """`get_vision_nearest_position_ids`."""
     sizes, side = named["target_sizes"], named["num_patches_per_side"]
     return vision_grids.nearest_positions(sizes, side) if _is_grid(sizes, 2) and type(side) is int else None
+
+
+def block_indices(named: Arguments) -> torch.Tensor | None:
+    """`get_vision_pixel_shuffle_index`."""
+    grids, side = named["grid_thw"], named["merge_size"]
+    return vision_grids.block_indices(grids, side) if _is_grid(grids, 3) and type(side) is int else None
 
 
 def frame_pairs(named: Arguments) -> torch.Tensor | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["checked", "frame_pairs", "nearest_positions", "positions_in_blocks", "repeated", "windows"]
+__all__ = ["block_indices", "checked", "frame_pairs", "nearest_positions", "positions_in_blocks", "repeated", "windows"]
 
 
 def positions_in_blocks(grids: torch.Tensor, side: int | torch.Tensor, *, with_frames: bool) -> torch.Tensor:
@@ -36,6 +36,23 @@ def positions_in_blocks(grids: torch.Tensor, side: int | torch.Tensor, *, with_f
     row = block // across * sides + inside // sides
     column = block % across * sides + inside % sides
     return torch.stack([frame, row, column] if with_frames else [row, column], 1)
+
+
+def block_indices(grids: torch.Tensor, side: int) -> torch.Tensor:
+    """The indices of patches, row by row in each frame, in the order in which blocks are merged one after another.
+
+    Args:
+        grids: Frames, rows and columns, of shape (n, 3).
+        side: How many rows and columns a block has.
+
+    Returns:
+        int64 of shape (patches,).
+    """
+    frames, rows, columns = grids.long().unbind(1)
+    count = frames * rows * columns
+    of, _ = repeated(count)
+    frame, row, column = positions_in_blocks(grids, side, with_frames=True).unbind(1)
+    return (count.cumsum(0) - count)[of] + (frame * rows[of] + row) * columns[of] + column
 
 
 def windows(grids: torch.Tensor, merged: int, side: int) -> tuple[torch.Tensor, torch.Tensor]:
