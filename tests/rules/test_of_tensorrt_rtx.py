@@ -302,6 +302,8 @@ BRANCH = """(float[6, 2] x, bool q, int64[1] k) => (float[2] y) {{
     [
         ("", "s = Slice (x, zero, n, zero)", {"size-in-branch"}),
         ("", "s = Slice (x, zero, k, zero)", {"size-in-branch"}),
+        ("", "o = ConstantOfShape (k) p = ReduceSum (o) s = Mul (x, p)", set()),
+        ("", "o = ConstantOfShape (n) p = ReduceSum (o) s = Mul (x, p)", {"size-in-branch"}),
         ("", "m = Abs (x) s = Slice (m, zero, n, zero)", {"size-in-branch"}),
         ("r = Slice (x, zero, n, zero)", "s = Abs (r)", set()),
         ("r = Slice (x, zero, n, zero)", "f = Shape (r) z = ConstantOfShape (f) s = Add (z, r)", set()),

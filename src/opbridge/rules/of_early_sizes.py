@@ -10,7 +10,7 @@ from opbridge.rules.looking import Looked
 from opbridge.rules.rule import Hit, NodeRule
 from opbridge.rules.size_inputs import SIZE_INPUTS, size_inputs
 
-__all__ = ["RULES", "SIZES", "is_computable_early", "is_of_values"]
+__all__ = ["RULES", "SIZES", "is_computable_early", "is_of_late_values", "is_of_values"]
 
 SIZES = {**SIZE_INPUTS, "Split": (1,), "TopK": (1,)}
 """By the operator, the inputs that TensorRT-RTX 1.7.1 was seen to compute before the run."""
@@ -102,10 +102,17 @@ def _selection(value: ir.Value, looked: Looked) -> ir.Node | None:
 
 def is_of_values(value: ir.Value, looked: Looked) -> bool:
     """Whether a size is computed from the values of tensors, and not from constants and shapes alone."""
-    return any(
-        (producer := each.producer()) is None or not (_is_early(producer) or producer.op_type in ("Shape", "Size"))
-        for each in _computed_early_from(value, looked)
-    )
+    return any(each.producer() is None or _is_late(each) for each in _computed_early_from(value, looked))
+
+
+def is_of_late_values(value: ir.Value, looked: Looked) -> bool:
+    """Whether a size is computed from values that the model computes, and not from inputs and shapes alone."""
+    return any(_is_late(each) for each in _computed_early_from(value, looked))
+
+
+def _is_late(value: ir.Value) -> bool:
+    producer = value.producer()
+    return producer is not None and not (_is_early(producer) or producer.op_type in ("Shape", "Size"))
 
 
 def _computed_early_from(value: ir.Value, looked: Looked) -> Iterator[ir.Value]:

@@ -9,13 +9,15 @@ import onnx_ir as ir
 
 from opbridge.onnx.shapes import Sizes
 from opbridge.rules.looking import Looked, bodies, carried, differ
-from opbridge.rules.of_early_sizes import SIZES, is_of_values
+from opbridge.rules.of_early_sizes import SIZES, is_of_late_values, is_of_values
 from opbridge.rules.rule import Hit, NodeRule
 from opbridge.rules.size_inputs import size_inputs
 
 __all__ = ["RULES"]
 
 _FARTHEST, _MOST = 64, 512
+_MAKING = frozenset({"ConstantOfShape", "Expand", "Range"})
+"""The operators whose size may be computed in a branch from the values of inputs, as TensorRT-RTX 1.7.1 was seen to."""
 _NAME = re.compile(r"[A-Za-z_]\w*\b(?!\()")
 
 
@@ -103,7 +105,8 @@ class SizeInBranch(NodeRule):
     def hits(self, node: ir.Node, looked: Looked) -> Iterator[Hit]:
         for body in bodies(node):
             for inner in body:
-                if inner.op_type in SIZES and any(is_of_values(each, looked) for each in size_inputs(inner, SIZES)):
+                decides = is_of_late_values if inner.op_type in _MAKING else is_of_values
+                if inner.op_type in SIZES and any(decides(each, looked) for each in size_inputs(inner, SIZES)):
                     yield Hit(f"The size of {inner.op_type} is computed from the values of tensors.", inner)
         if (found := _decided_result(node, looked)) is not None:
             yield Hit(f"The branches give '{found.name}' different sizes, which are computed from those of data.", node)
@@ -129,13 +132,13 @@ def _names(shape: Sizes | None) -> Iterator[str]:
 
 
 def _has_size_of_values(value: ir.Value, looked: Looked) -> bool:
-    """Whether a value, or one that it is computed from, has a size that is computed from the values of tensors."""
+    """Whether a value, or one that it is computed from, has a size that is computed from values of the model's own."""
     waiting, seen = [value], {value}
     while waiting and len(seen) < _MOST:
         node = waiting.pop(0).producer()
         if node is None:
             continue
-        if node.op_type in SIZES and any(is_of_values(each, looked) for each in size_inputs(node, SIZES)):
+        if node.op_type in SIZES and any(is_of_late_values(each, looked) for each in size_inputs(node, SIZES)):
             return True
         found = {each for each in node.inputs if each is not None} - seen
         seen |= found
