@@ -241,9 +241,11 @@ def cut(function: Callable[..., Any], *args: Any, **settings: Any) -> SizedSeque
     given = tuple(sequence if (sequence := sequence_of(each)) is not None else each for each in given)
     given = tuple(Numbers(numbers) if (numbers := gathered_numbers(each)) is not None else each for each in given)
     lengths = next((each for each in given if isinstance(each, Numbers)), None)
-    if lengths is None and function in _SPLITTING:
+    is_taken = is_kept
+    if lengths is None and function in _SPLITTING:  # where no loop asks, there are as many parts as in the example
         lengths = _of_size(tensor.shape[dim], (*others, settings.get(_SIZE, settings.get("split_size")))[0])
-    if lengths is None or lengths.rows.dim() != 1 or not is_kept(lengths):
+        is_taken = is_asked
+    if lengths is None or lengths.rows.dim() != 1 or not is_taken(lengths):
         return None
     return Parts.at_places(tensor, lengths.rows, dim) if function in _SPLITTING_AT else Parts(tensor, lengths, dim)
 
