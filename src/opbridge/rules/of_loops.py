@@ -109,16 +109,16 @@ class SizeInBranch(NodeRule):
                 if inner.op_type in SIZES and any(decides(each, looked) for each in size_inputs(inner, SIZES)):
                     yield Hit(f"The size of {inner.op_type} is computed from the values of tensors.", inner)
         if (found := _decided_result(node, looked)) is not None:
-            yield Hit(f"The branches give '{found.name}' different sizes, which are computed from those of data.", node)
+            yield Hit(f"The branches give '{found.name}' different sizes, which depend on the values of tensors.", node)
 
 
 def _decided_result(node: ir.Node, looked: Looked) -> ir.Value | None:
     """A result of an If whose branches give it different sizes, which are neither known nor those of the inputs."""
+    inputs = {name for each in looked.model.graph.inputs for name in _names(looked.shape(each))}
     for result, *given in zip(node.outputs, *(body.outputs for body in bodies(node)), strict=False):
         shapes = [looked.shape(each) for each in given]
         if len(shapes) == 2 and None not in shapes and shapes[0] != shapes[1]:
             names = {name for shape in shapes for name in _names(shape)}
-            inputs = {name for each in looked.model.graph.inputs for name in _names(looked.shape(each))}
             if not names <= inputs and any(_has_size_of_values(each, looked) for each in given):
                 return result
     return None

@@ -17,7 +17,7 @@ from opbridge.model_support.transformers import tiled_images
 from opbridge.model_support.transformers.changed_statements import with_statements
 from opbridge.model_support.transformers.vision_grids import checked
 
-__all__ = ["chosen", "counts_of_chosen", "joined", "of_all_images", "of_chosen_images"]
+__all__ = ["chosen", "counts", "counts_of_chosen", "joined", "of_all_images", "of_chosen_images"]
 
 _COUNT = """\
 image_size_to_num_patches(\

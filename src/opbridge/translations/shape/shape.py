@@ -37,8 +37,11 @@ from opbridge.translations.registry import builtin
 def view(self, size, result_sizes: Sequence[int | None] | None = None):
     """view(Tensor(a) self, SymInt[] size) -> Tensor(a); of a size of -1, the capture may know what it is"""
     dims = as_dims(size)
-    if -1 in dims and result_sizes is not None and (found := result_sizes[dims.index(Dim(-1))]) is not None:
-        dims[dims.index(Dim(-1))] = Dim(found)
+    if result_sizes is not None:
+        dims = [
+            Dim(known) if dim == -1 and known is not None else dim
+            for dim, known in zip(dims, result_sizes, strict=True)
+        ]
     return reshape(self, dims)
 
 
