@@ -12,6 +12,7 @@ import torch
 from helpers.captures import assert_same
 from torch import nn
 
+from opbridge.base.attributes import replacing
 from opbridge.capture import capture
 from opbridge.capture.tracer import number_calls
 from opbridge.capture.tracer.model_functions import functions_of
@@ -146,3 +147,24 @@ def test_a_python_that_does_not_say_what_is_called_fixes_the_size(monkeypatch, m
     assert "test_number_calls.py" in str(caught.value)
     assert type(model).forward.__code__ is code
     assert_same(capture(model, X), X, model=model)
+
+
+class _Plain(nn.Module):
+    """Its own code calls nothing that takes symbolic numbers, so that it is followed as it is."""
+
+    def forward(self, x):
+        return x
+
+
+def test_the_code_that_is_in_the_place_of_a_functions_own_is_followed():
+    def counted(self, x):
+        return len(x)
+
+    calls, own = number_calls.FollowingCalls(_Plain(), everywhere=False), _Plain.forward.__code__
+    with calls.following():
+        assert _Plain.forward.__code__ is own
+    with replacing((_Plain.forward, "__code__", counted.__code__)):
+        with calls.following():
+            assert _Plain.forward.__code__ is not counted.__code__
+        assert _Plain.forward.__code__ is counted.__code__
+    assert _Plain.forward.__code__ is own

@@ -65,31 +65,33 @@ class FollowingCalls:
 
     def __init__(self, module: torch.nn.Module, everywhere: bool) -> None:
         self.everywhere = everywhere
-        self._made: dict[tuple[types.FunctionType, types.CodeType], types.CodeType] = {}
-        functions = functions_of(module, everywhere)
-        self._functions = [each for each in functions if self._followed(each) is not each.__code__]
+        self._functions = list(functions_of(module, everywhere))
+        self._made: dict[types.FunctionType, tuple[types.CodeType, types.CodeType]] = {}
 
     def _followed(self, function: types.FunctionType) -> types.CodeType:
         """The code of a function, which a support may have replaced, as it is within `following`."""
-        key = function, function.__code__
-        if key not in self._made:
-            lists = list_syntax.with_symbolic_lists(function.__code__, of_lists=not self.everywhere)
-            self._made[key] = _rewritten(lists, function.__globals__)
-        return self._made[key]
+        code, new = self._made.get(function, (None, None))
+        if new is None or code is not function.__code__:
+            code = function.__code__
+            lists = list_syntax.with_symbolic_lists(code, of_lists=not self.everywhere)
+            new = _rewritten(lists, function.__globals__)
+            self._made[function] = code, new
+        return new
 
     @contextlib.contextmanager
     def following(self) -> Iterator[None]:
         """Within this context, they do."""
-        namespaces = list({id(each.__globals__): each.__globals__ for each in self._functions}.values())
-        kept = [(each, each.__code__) for each in self._functions]
+        followed = [(each, each.__code__, self._followed(each)) for each in self._functions]
+        changed = [(function, code, new) for function, code, new in followed if new is not code]
+        namespaces = list({id(each.__globals__): each.__globals__ for each, _, _ in changed}.values())
         for names in namespaces:
             names.update(_REPLACEMENTS)
         try:
-            for function in self._functions:
-                function.__code__ = self._followed(function)
+            for function, _, new in changed:
+                function.__code__ = new
             yield
         finally:
-            for function, code in kept:
+            for function, code, _ in changed:
                 function.__code__ = code
             for names in namespaces:
                 for name in _REPLACEMENTS:
