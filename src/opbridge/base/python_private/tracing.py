@@ -1,7 +1,13 @@
 """The function that Python calls for each frame that begins, without those of torch's own operators.
 
-A capture of decisions follows the model's frames by `sys.settrace`. Python then calls its function for every frame, and
-an operator that is run without values has hundreds of them: a third of the time of such a capture.
+A capture of branches follows the model's frames by `sys.settrace`, for three things: which functions run, whose global
+variables the paths are compared by; the iterations of `for` loops; and the numbers that loops change. Rewriting the
+functions' syntax trees instead was tried. The functions that will run are not known before they do, so that all of the
+model's packages would be compiled again, which takes seconds for a model of transformers, where following frames adds a
+tenth to a capture (`bench/python_hooks.py`). Functions without source, such as those of dataclasses, would be left out.
+
+Python calls the function for every frame, and an operator that is run without values has hundreds of them: it is paused
+there, and wherever else no code of the model runs.
 
 Python also runs code that nothing of the model calls, between any two of its instructions: the handlers of signals,
 what is called before and after a garbage collection, and the finalizers of what it frees. It would be taken for the

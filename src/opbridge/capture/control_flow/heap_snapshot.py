@@ -68,14 +68,20 @@ class HeapSnapshot:
             self._take([value for name, value in before.items() if name not in _ATTRIBUTES_OF_MODULES])
             self._take(type(each).__mro__)
 
-    def note(self, frame: FrameType) -> None:
-        """Looks at what a function names that begins to run."""
+    def note(self, frame: FrameType) -> bool:
+        """Looks at what a function names that begins to run.
+
+        Returns:
+            Whether it has been looked at, or needs not be: a function that writes a log now may be the model's later.
+        """
         code = frame.f_code
-        if id(code) in self._noted or _is_for_others(frame):
-            return
-        self._noted[id(code)] = code
+        if id(code) in self._noted:
+            return True
         if not is_the_models(frame) or _is_of_libraries(frame.f_globals.get("__name__")):
-            return
+            return True
+        if _is_for_others(frame):
+            return False
+        self._noted[id(code)] = code
         named, stored = _names(code)
         self.compares_objects = self.compares_objects or _compares_objects(code)
         if self.stores is not None:
@@ -88,6 +94,7 @@ class HeapSnapshot:
                     continue
                 self._globals[key] = frame.f_globals, value
                 self._take([value])
+        return True
 
     def changed(self) -> Iterator[tuple[str, dict[Any, Any]]]:
         """What has been changed so far, by what holds it; a list that has only grown is not among them."""

@@ -47,7 +47,8 @@ class IterationCounter:
 
     Args:
         numbers: The variables of functions that hold another number in each iteration of a loop.
-        begun: Called with the frame of each function that begins to run.
+        begun: Called with the frame of each function that begins to run. Returns whether it knows all of that
+            function now, and need not be called with it again.
 
     Attributes:
         carried: The numbers of these, each with the tensor that it is read from, by their identity.
@@ -56,13 +57,14 @@ class IterationCounter:
     def __init__(
         self,
         numbers: Mapping[CodeType, Iterable[str]],
-        begun: Callable[[FrameType], None] = lambda frame: None,
+        begun: Callable[[FrameType], bool] = lambda frame: True,
     ) -> None:
         self._begun = begun
         # By identity, as Python hashes all that a code object holds: each with the code, which keeps its identity.
         self._numbers = {id(code): (code, tuple(names)) for code, names in numbers.items()}
         self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
         self._counts: dict[FrameType, Counter[int]] = {}
+        self._ignored: dict[int, CodeType] = {}  # by identity too
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[None]:
@@ -99,11 +101,15 @@ class IterationCounter:
                 counts.pop(each.line, None)
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
-        self._begun(frame)
-        has_loops = has_for_loops(frame.f_code) or id(frame.f_code) in self._numbers
-        if not has_loops or not is_the_models(frame):
+        code = frame.f_code
+        if id(code) in self._ignored:  # as hundreds of calls are at each operator
             return None
-        return self._ran
+        is_known = self._begun(frame)
+        if (has_for_loops(code) or id(code) in self._numbers) and is_the_models(frame):
+            return self._ran
+        if is_known:
+            self._ignored[id(code)] = code
+        return None
 
     def _ran(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":

@@ -28,6 +28,7 @@ import torch
 from opbridge.base.python_private.comprehensions import is_in_comprehension
 from opbridge.base.python_private.instructions import instruction_at
 from opbridge.base.python_private.loops import end_of
+from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_ITERATION
 from opbridge.capture.tracer.append_only_lists import AppendOnlyList, Iterations, LoopSummary, held_in
 from opbridge.capture.tracer.filling import filled_dict, filled_set
@@ -323,10 +324,15 @@ class SymbolicLoop:
         return self
 
     def __next__(self) -> Any:
-        if self._plain is not None:
-            return next(self._plain)
+        if self._plain is None:
+            with paused():
+                return self._next(sys._getframe(1))
+        return next(self._plain)
+
+    def _next(self, frame: FrameType) -> Any:
+        """The element that the loop of a frame goes on with."""
         if self.counter is None:
-            if not self._begin(sys._getframe(1)):
+            if not self._begin(frame):
                 self._plain = iter(self.counted.elements())
                 return next(self._plain)
         else:

@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from opbridge.base.locks import process_state
+from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private import (
     torch_decisions,
     torch_higher_order,
@@ -252,7 +253,8 @@ class _Run:
             answers.sizes.note_condition(asked, answer, line)
             return
         made = len(answers.events)
-        answers.answer(recorder, condition, self._outermost, self._origins.stack(), question=asked[0], given=answer)
+        with paused():
+            answers.answer(recorder, condition, self._outermost, self._origins.stack(), question=asked[0], given=answer)
         if len(answers.events) > made:
             answers.sizes.note_decision(asked, torch_shape_env.line_of_question(self._fakes.sizes.env))
 
@@ -271,9 +273,10 @@ class _Run:
             return None
         recorder.questions += recorder.is_describing
         number = recorder.questions if recorder.is_describing else 0
-        return self._answers.answer(
-            recorder, condition, self._outermost, self._origins.stack(), element, of_operator=number
-        )
+        with paused():
+            return self._answers.answer(
+                recorder, condition, self._outermost, self._origins.stack(), element, of_operator=number
+            )
 
     def _inputs(self) -> tuple[list[Any], list[Leaf]]:
         """The leaves that the module is run on, and the graph's inputs."""
