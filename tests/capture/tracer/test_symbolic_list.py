@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from opbridge.capture.tracer.sized_sequences import Zipped
+from opbridge.capture.tracer.derived_sequences import Zipped
 from opbridge.capture.tracer.symbolic_list import SymbolicList, chained, forming, plain, sequence_of
 from opbridge.capture.tracer.tensor_sequences import Numbers, Parts, Rows
 from opbridge.errors import CaptureError

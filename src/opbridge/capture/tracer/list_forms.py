@@ -16,10 +16,11 @@ from typing import Any
 import torch
 
 from opbridge.capture.tracer.append_only_lists import AppendOnlyList
+from opbridge.capture.tracer.derived_sequences import Zipped
 from opbridge.capture.tracer.gathered_lists import Knowing, is_number, numbers_of, whole_list, width_of
 from opbridge.capture.tracer.loop_filled_lists import filled_in, form_instead
 from opbridge.capture.tracer.made_once import once
-from opbridge.capture.tracer.sized_sequences import SizedSequence, Zipped
+from opbridge.capture.tracer.sized_sequences import SizedSequence
 from opbridge.capture.tracer.symbolic_list import SymbolicList
 from opbridge.capture.tracer.tensor_sequences import Numbers, Parts, Rows
 

@@ -22,11 +22,12 @@ import torch
 from opbridge.base.torch_private import torch_proxies, torch_sizes
 from opbridge.capture.tracer import list_syntax
 from opbridge.capture.tracer.comprehensions import as_symbolic, dict_of, list_of, set_of
+from opbridge.capture.tracer.derived_sequences import Reversed, Zipped
 from opbridge.capture.tracer.filling import filled_list
 from opbridge.capture.tracer.list_forms import form_of
 from opbridge.capture.tracer.loop_filled_lists import copied, grown_length
 from opbridge.capture.tracer.model_functions import functions_of
-from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, Reversed, SizedSequence, Unmodified, Zipped
+from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, SizedSequence, Unmodified
 from opbridge.capture.tracer.symbolic_list import SymbolicList, chained, is_list, sequence_of
 from opbridge.capture.tracer.symbolic_loops import asks, runs_over
 from opbridge.capture.tracer.tensor_sequences import Numbers, Rows
