@@ -6,6 +6,9 @@ names of these calls, which are those of functions that keep a size symbolic. `i
 `isinstance(n, int)` or `dtype=int`, stays what it is. On a Python whose LOAD_GLOBAL does not say whether what it loads
 is called, the names stay, and such a call fixes the size. What is done to lists and comprehensions does not depend on
 the release; see `list_syntax`.
+
+The names are replaced in code objects, as that takes a fiftieth of the time in which the functions are compiled again
+from changed syntax trees: `bench/python_hooks.py` measures both.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from opbridge.capture.tracer.symbolic_list import SymbolicList, chained, is_list
 from opbridge.capture.tracer.symbolic_loops import asks, runs_over
 from opbridge.capture.tracer.tensor_sequences import Numbers, Rows
 
-__all__ = ["FollowingCalls", "length"]
+__all__ = ["FOLLOWED", "FollowingCalls", "length", "renamed"]
 
 _PREFIX = "__opbridge_"
 _MOST_NAMES = 128
@@ -75,7 +78,7 @@ class FollowingCalls:
         if new is None or code is not function.__code__:
             code = function.__code__
             lists = list_syntax.with_symbolic_lists(code, of_lists=not self.everywhere)
-            new = _rewritten(lists, function.__globals__)
+            new = renamed(lists, function.__globals__)
             self._made[function] = code, new
         return new
 
@@ -99,7 +102,7 @@ class FollowingCalls:
                     names.pop(name, None)
 
 
-def _rewritten(code: types.CodeType, names: dict[str, Any]) -> types.CodeType:
+def renamed(code: types.CodeType, names: dict[str, Any]) -> types.CodeType:
     """A code object with other names for the calls; the same one where it calls none of them.
 
     Args:
@@ -108,7 +111,7 @@ def _rewritten(code: types.CodeType, names: dict[str, Any]) -> types.CodeType:
     """
     if not _SAYS_WHAT_IS_CALLED:
         return code
-    constants = tuple(_rewritten(each, names) if isinstance(each, types.CodeType) else each for each in code.co_consts)
+    constants = tuple(renamed(each, names) if isinstance(each, types.CodeType) else each for each in code.co_consts)
     changed = any(one is not other for one, other in zip(constants, code.co_consts, strict=True))
     called = [name for name in code.co_names if name in _BY_NAME and name not in names]
     if not called or len(code.co_names) + len(called) > _MOST_NAMES:
@@ -122,8 +125,8 @@ def _rewritten(code: types.CodeType, names: dict[str, Any]) -> types.CodeType:
                 changed = True
     if not changed:
         return code
-    renamed = (*code.co_names, *(_PREFIX + name for name in called))
-    return code.replace(co_code=bytes(found), co_names=renamed, co_consts=constants)
+    replaced = (*code.co_names, *(_PREFIX + name for name in called))
+    return code.replace(co_code=bytes(found), co_names=replaced, co_consts=constants)
 
 
 _INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
@@ -369,6 +372,9 @@ _BY_NAME: dict[str, Callable[..., Any]] = {
     "isinstance": _isinstance,
     "type": _type,
 }
+FOLLOWED = frozenset(_BY_NAME)
+"""The names of the functions whose calls are followed."""
+
 _REPLACEMENTS = {_PREFIX + name: function for name, function in _BY_NAME.items()} | {
     list_syntax.LIST: list_of,
     list_syntax.SET: set_of,
