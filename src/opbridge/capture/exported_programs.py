@@ -14,7 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from opbridge.base.torch_private import torch_shape_env, torch_tracing
+from opbridge.base.torch_private import torch_program_shapes, torch_tracing
 from opbridge.base.torch_private.torch_functionalized import FunctionalizedCall, functionalized_call
 from opbridge.capture.refused_writes import write_to_view
 from opbridge.errors import UsageError
@@ -47,8 +47,8 @@ def from_exported_program(program: ExportedProgram) -> CapturedGraph:
         weights=copied.weights,
         structure=program.call_spec.out_spec,
         ranges={str(symbol): _bounds(found) for symbol, found in program.range_constraints.items()},
-        conditions=tuple(SizeCondition(*found) for found in torch_shape_env.shape_guards(program)),
-        places=torch_shape_env.shape_sources(program),
+        conditions=tuple(SizeCondition(*found) for found in torch_program_shapes.shape_guards(program)),
+        places=torch_program_shapes.shape_sources(program),
         updated=tuple(sorted({*program.graph_signature.buffers_to_mutate.values()})),
     )
 
@@ -61,7 +61,7 @@ def without_writes(program: ExportedProgram) -> CapturedGraph:
 def narrow_ranges(program: ExportedProgram, graph: CapturedGraph) -> None:
     """Narrows the ranges of a program to those of the captured graph that was made from it."""
     for symbol, (low, high) in graph.ranges.items():
-        torch_shape_env.narrow_range(program, symbol, low, high)
+        torch_program_shapes.narrow_range(program, symbol, low, high)
 
 
 def named_sizes(program: ExportedProgram, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opbridge.base.torch_private import torch_shape_env, torch_sizes
+from opbridge.base.torch_private import torch_known_sizes, torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes, root_example
 from opbridge.capture.guards.expressions import fixes_a_number, holds_at, operators_in
 from opbridge.capture.guards.solutions import solutions
@@ -157,4 +157,4 @@ def forget_example(graph: CapturedGraph, shapes: Shapes) -> None:
     values = (node.meta.get("val") for node in graph.graph.nodes)
     mode = next((mode for value in values if (mode := getattr(value, "fake_mode", None)) is not None), None)
     if mode is not None:
-        torch_shape_env.forget_conditions(mode.shape_env, dropped, ())
+        torch_known_sizes.forget_conditions(mode.shape_env, dropped, ())

@@ -16,7 +16,7 @@ from typing import Any
 
 from opbridge.base.own_faults import raise_own_fault
 from opbridge.base.sources import Source, innermost
-from opbridge.base.torch_private import torch_shape_env, torch_sizes
+from opbridge.base.torch_private import torch_known_sizes, torch_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.guards.decisions import decided
 from opbridge.capture.guards.samples import Range
@@ -219,4 +219,4 @@ def _widen(graph: CapturedGraph, included: frozenset[str], high: Mapping[str, in
     values = (node.meta.get("val") for node in graph.graph.nodes)
     mode = next((mode for value in values if (mode := getattr(value, "fake_mode", None)) is not None), None)
     if mode is not None:
-        torch_shape_env.forget_conditions(mode.shape_env, dropped, included)
+        torch_known_sizes.forget_conditions(mode.shape_env, dropped, included)

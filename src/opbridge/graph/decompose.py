@@ -8,7 +8,13 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from opbridge.base.torch_private import torch_operators, torch_proxies, torch_shape_env, torch_sizes, torch_tracing
+from opbridge.base.torch_private import (
+    torch_known_sizes,
+    torch_operators,
+    torch_proxies,
+    torch_sizes,
+    torch_tracing,
+)
 from opbridge.graph import backward_operators, plain_operators
 
 __all__ = ["decompose", "decompositions"]
@@ -60,7 +66,7 @@ def _traced(
         return function(*args, **kwargs)
 
     fake_mode = _fake_mode(values)
-    learned = torch_shape_env.Learned(getattr(fake_mode, "shape_env", None))
+    learned = torch_known_sizes.Learned(getattr(fake_mode, "shape_env", None))
     try:
         # With torch's Python dispatcher, whose implementations keep symbolic sizes where kernels in C++ would fix them.
         # What the capture did not ask about the numbers among the arguments, nothing may ask here: the answer would be

@@ -20,7 +20,7 @@ import torch
 
 from opbridge.base.dtypes import onnx_dtype
 from opbridge.base.sources import of_function
-from opbridge.base.torch_private import torch_overrides, torch_shape_env, torch_sizes
+from opbridge.base.torch_private import torch_overrides, torch_program_shapes, torch_sizes
 from opbridge.errors import CaptureError, OpbridgeError
 from opbridge.graph.function_calls import FunctionCall
 from opbridge.onnx.builder import Builder
@@ -154,7 +154,7 @@ class Inference:
         def dim(size: Any) -> int | str:
             if isinstance(size, int):
                 return size
-            name = self._names.get(torch_shape_env.place_of_size(size) or "", str(size))
+            name = self._names.get(torch_program_shapes.place_of_size(size) or "", str(size))
             first = named.setdefault(name, size)
             if first is not size:
                 torch._check(first == size)

@@ -12,6 +12,10 @@ May import: base.
 | torch_library | operators of third-party libraries and their fake implementations |
 | torch_overrides | behaviour of torch that is replaced for a time |
 | torch_shape_env | the environment of a capture: its symbols, their ranges and guards |
+| torch_known_sizes | what is known of those symbols, and can be forgotten |
+| torch_program_shapes | the sizes of an exported program: its symbols, their ranges and guards |
+| torch_decisions | truth values that data decide, in that environment |
+| torch_branch_operators | the operators that a captured graph has for branches and loops |
 | torch_sizes | single symbolic sizes: what is known of them, what is asked about them |
 | torch_sizes_in_python | symbolic sizes as Python takes them: hashed, formatted, multiplied |
 | torch_paddings | amounts of padding that are computed from sizes |

@@ -10,7 +10,7 @@ import dataclasses
 import operator
 import sys
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -128,9 +128,7 @@ class Sizes:
         for a number, rather than for a truth value.
         """
         operators, numbers = _operators_asking.get(self.env, {}), _numbers_asked.get(self.env, set())
-        return [
-            (*found, operators.get(index, ""), index in numbers) for index, found in enumerate(_guards_in(self.env))
-        ]
+        return [(*found, operators.get(index, ""), index in numbers) for index, found in enumerate(guards_in(self.env))]
 
     def zeros(self) -> dict[str, str]:
         """The symbols that the model told 0 from others, each with the stack of the line that did."""
@@ -138,78 +136,7 @@ class Sizes:
 
     def places(self) -> dict[str, str]:
         """For each symbol, the size of the example that it was made for, as a Python expression."""
-        return _sources_in(self.env)
-
-
-class Learned:
-    """What an environment learns of its symbols from now on, which it can forget.
-
-    Args:
-        env: The environment, or None, which learns nothing.
-    """
-
-    def __init__(self, env: Any) -> None:
-        self._env = env
-        if env is not None:
-            self._guards = len(env.guards)
-            self._replacements = dict(env.replacements)
-            self._ranges = dict(env.var_to_range)
-            self._axioms = dict(env.axioms)
-            self._asserts = {symbol: list(found) for symbol, found in env.deferred_runtime_asserts.items()}
-            self._divisible = set(env.divisible)
-
-    def fixes_a_size(self) -> bool:
-        """Whether a symbol that was free is known as one number now."""
-        if self._env is None:
-            return False
-        new = {symbol: value for symbol, value in self._env.replacements.items() if symbol not in self._replacements}
-        return any(value.is_number for value in new.values())
-
-    def forget(self) -> None:
-        """Restores what was known at first."""
-        env = self._env
-        if env is None:
-            return
-        del env.guards[self._guards :]
-        for kept, current in (
-            (self._replacements, env.replacements),
-            (self._ranges, env.var_to_range),
-            (self._axioms, env.axioms),
-        ):
-            current.clear()
-            current.update(kept)
-        self._count_versions()
-
-    def forget_of_data(self) -> None:
-        """Restores what was known of the symbols that only data decides and that there were at first."""
-        from torch.utils._sympy.symbol import SymT, symbol_is_type
-
-        env = self._env
-        for symbol in self._ranges:
-            if symbol_is_type(symbol, (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)):
-                env.var_to_range[symbol] = self._ranges[symbol]
-                if symbol in self._replacements:
-                    env.replacements[symbol] = self._replacements[symbol]
-                else:
-                    env.replacements.pop(symbol, None)
-        for kept, current in (
-            (self._axioms, env.axioms),
-            (self._asserts, env.deferred_runtime_asserts),
-        ):
-            current.clear()
-            current.update(kept)
-        env.divisible.clear()
-        env.divisible.update(self._divisible)
-        env._resimplify_floor_div_axioms = True
-        env.fake_tensor_cache.clear()  # what operators gave for the sizes that were known
-        self._count_versions()
-
-    def _count_versions(self) -> None:
-        """Makes torch forget what it has found out so far, which no longer holds."""
-        env = self._env
-        for counter in ("_version_counter", "_replacements_version_counter"):  # not every release has both
-            if hasattr(env, counter):
-                setattr(env, counter, getattr(env, counter) + 1)
+        return sources_of_symbols(self.env)
 
 
 _operators_asking: weakref.WeakKeyDictionary[Any, dict[int, str]] = weakref.WeakKeyDictionary()
@@ -241,69 +168,6 @@ def note_questions_of_operator(env: Any, before: int, operator: str) -> None:
     """
     if len(env.guards) > before:
         _operators_asking.setdefault(env, {}).update(dict.fromkeys(range(before, len(env.guards)), operator))
-
-
-class _Limits:
-    """The ranges of symbols that follow from questions, of which some may be taken back."""
-
-    def __init__(self) -> None:
-        self.supposed: dict[Any, Any] = {}
-        self.found: dict[Any, Any] = {}
-        self._seen = 0
-        self._last: Any = None
-
-    def of(self, env: Any) -> dict[Any, Any]:
-        guards = env.guards
-        if self._seen and (self._seen > len(guards) or guards[self._seen - 1] is not self._last):
-            self._seen, self.found = 0, {}
-        for guard in guards[self._seen :]:
-            _narrow(env, self.found, guard.expr)
-        self._seen, self._last = len(guards), guards[-1] if guards else None
-        both = self.supposed.keys() & self.found.keys()
-        return {**self.supposed, **self.found, **{each: self.supposed[each] & self.found[each] for each in both}}
-
-
-_limits: weakref.WeakKeyDictionary[Any, _Limits] = weakref.WeakKeyDictionary()
-
-
-def ranges_asked_for(env: Any) -> dict[Any, Any]:
-    """The ranges of symbols within which all holds that has been asked of one symbol and a number so far.
-
-    A symbol that is never fixed keeps its own range, whatever the answers are; see `Sizes`.
-    """
-    return _limits.setdefault(env, _Limits()).of(env)
-
-
-def suppose_limits(env: Any, symbol: str, low: int | None, high: int | None) -> None:
-    """Notes that the capture is for these sizes alone, beside what is asked in it; see `ranges_asked_for`."""
-    from torch.utils._sympy.numbers import int_oo
-    from torch.utils._sympy.value_ranges import ValueRanges
-
-    supposed = _limits.setdefault(env, _Limits()).supposed
-    for each in env.var_to_range:
-        if str(each) == symbol:
-            supposed[each] = ValueRanges(0 if low is None else low, int_oo if high is None else high)
-
-
-def _narrow(env: Any, found: dict[Any, Any], expression: Any) -> None:
-    """Narrows a range by a comparison of a symbol with a number that holds."""
-    import sympy
-    from torch.utils._sympy.numbers import int_oo
-    from torch.utils._sympy.value_ranges import ValueRanges
-
-    if not isinstance(expression, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt, sympy.Eq)):
-        return
-    if not (expression.lhs.is_Symbol and expression.rhs.is_Integer):
-        expression = expression.reversed
-    symbol, number = expression.lhs, expression.rhs
-    if not (symbol.is_Symbol and number.is_Integer and symbol in env.var_to_range):
-        return
-    number = int(number)
-    low = {sympy.Ge: number, sympy.Gt: number + 1, sympy.Eq: number}.get(type(expression), 0)
-    high = {sympy.Le: number, sympy.Lt: number - 1, sympy.Eq: number}.get(type(expression), int_oo)
-    span = found.get(symbol, env.var_to_range[symbol])
-    if max(low, span.lower) <= min(high, span.upper):
-        found[symbol] = span & ValueRanges(low, high)
 
 
 _asked_about_zero: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
@@ -432,42 +296,6 @@ def learn_not_negative(number: Any) -> None:
         narrow(symbol, ValueRanges(low, span.upper))
 
 
-def forget_conditions(env: Any, dropped: Collection[str], symbols: Collection[str]) -> None:
-    """Makes an environment forget conditions, and that some symbols are at least 2.
-
-    Args:
-        env: The environment of a capture that has been made.
-        dropped: Conditions, as `Sizes.conditions` gives them.
-        symbols: The names of the symbols.
-    """
-    from torch.utils._sympy.value_ranges import ValueRanges
-
-    written = _guards_in(env)
-    env.guards[:] = [
-        guard for guard, (expression, _, _) in zip(env.guards, written, strict=True) if expression not in dropped
-    ]
-    for symbol, span in list(env.var_to_range.items()):
-        if str(symbol) in symbols:
-            env.var_to_range[symbol] = ValueRanges(0, span.upper)
-    env.axioms.clear()
-    for guard in env.guards:
-        env.axioms.update(dict(env.get_implications(env.simplify(guard.expr))))
-    env._version_counter += 1  # what torch has found out so far no longer holds
-
-
-def narrow_range(program: torch.export.ExportedProgram, symbol: str, low: int | None, high: int | None) -> None:
-    """Narrows the range of a symbol; None leaves a bound as it is."""
-    from torch.utils._sympy.value_ranges import ValueRanges
-
-    ranges = program.range_constraints
-    for key, found in list(ranges.items()):
-        if str(key) == symbol:
-            ranges[key] = ValueRanges(
-                found.lower if low is None else max(found.lower, low),
-                found.upper if high is None else min(found.upper, high),
-            )
-
-
 @contextlib.contextmanager
 def recording_guard_stacks(stack: Callable[[], str]) -> Iterator[None]:
     """Within this context, every guard on sizes records the result of `stack()` at the point that causes it.
@@ -501,29 +329,6 @@ def _is_number_asked() -> bool:
     return False
 
 
-def shape_sources(program: torch.export.ExportedProgram) -> dict[str, str]:
-    """For each symbol of a capture, the input size that it was created for, as a Python expression: `x.shape[0]`."""
-    return _sources_in(_shape_env(program))
-
-
-def place_of_size(size: object) -> str | None:
-    """The input size of a SymInt that is a single symbol, as in `shape_sources`; None for any other size."""
-    if not isinstance(size, torch.SymInt) or not size.node.expr.is_symbol:
-        return None
-    return _sources_in(size.node.shape_env).get(str(size.node.expr))
-
-
-def shape_guards(program: torch.export.ExportedProgram) -> list[tuple[str, tuple[str, ...], str]]:
-    """The conditions on sizes under which a capture holds.
-
-    Returns:
-        For each one a Python expression over symbols (`(s77 % 2) == 0`), its symbols, and the stack of the line that
-        caused it (empty outside of `recording_guard_stacks`).
-    """
-    env = _shape_env(program)
-    return [] if env is None else _guards_in(env)
-
-
 AskedNow = tuple[str, tuple[str, ...]]
 """A question about sizes as a Python expression over symbols, and its symbols, sorted."""
 
@@ -547,7 +352,8 @@ def _bound(bound: Any) -> int | None:
         return None
 
 
-def _sources_in(env: Any) -> dict[str, str]:
+def sources_of_symbols(env: Any) -> dict[str, str]:
+    """For each symbol, the input size that it was created for, as a Python expression: `x.shape[0]`."""
     found: dict[str, str] = {}
     for symbol, sources in env.var_to_sources.items() if env is not None else ():
         if sources:
@@ -562,7 +368,8 @@ def _readable_source(name: str) -> str:
     return (head + rest).replace(".size()[", ".shape[")
 
 
-def _guards_in(env: Any) -> list[tuple[str, tuple[str, ...], str]]:
+def guards_in(env: Any) -> list[tuple[str, tuple[str, ...], str]]:
+    """The conditions on sizes under which a capture holds: see `torch_program_shapes.shape_guards`."""
     from torch.utils._sympy.printers import PythonPrinter
 
     printer = PythonPrinter()
@@ -574,13 +381,3 @@ def _guards_in(env: Any) -> list[tuple[str, tuple[str, ...], str]]:
         symbols = tuple(sorted(map(str, expression.free_symbols)))
         found.append((printer.doprint(expression), symbols, guard.sloc.maybe_user_loc or ""))
     return found
-
-
-def _shape_env(program: torch.export.ExportedProgram) -> Any:
-    for node in program.graph.nodes:
-        if node.op != "placeholder":
-            return None
-        env = getattr(getattr(node.meta.get("val"), "fake_mode", None), "shape_env", None)
-        if env is not None:
-            return env
-    return None

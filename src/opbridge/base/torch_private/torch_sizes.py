@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from opbridge.base.attributes import replacing
-from opbridge.base.torch_private import torch_shape_env
+from opbridge.base.torch_private import torch_known_sizes, torch_shape_env
 
 
 def may_be_one(size: Any) -> bool:
@@ -178,7 +178,7 @@ def is_at_most_here(left: Any, right: Any) -> bool:
     if is_at_most(left, right):
         return True
     numbers = [each for each in (left, right) if isinstance(each, torch.SymInt)]
-    if not numbers or not (narrowed := torch_shape_env.ranges_asked_for(numbers[0].node.shape_env)):
+    if not numbers or not (narrowed := torch_known_sizes.ranges_asked_for(numbers[0].node.shape_env)):
         return False
     from torch.utils._sympy.value_ranges import bound_sympy
 

@@ -12,7 +12,7 @@ import torch
 
 from opbridge.base.sources import Source
 from opbridge.base.torch_private import torch_decisions
-from opbridge.base.torch_private.torch_decisions import DECISION
+from opbridge.base.torch_private.torch_branch_operators import DECISION
 from opbridge.capture.control_flow.carried_numbers import CarriedNumbers
 from opbridge.capture.control_flow.heap_snapshot import HeapSnapshot, settings
 from opbridge.capture.control_flow.indexing import elements_asked_for

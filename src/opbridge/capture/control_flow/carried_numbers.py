@@ -18,7 +18,7 @@ from opbridge.base.python_private.comprehensions import hidden_names
 from opbridge.base.python_private.frames import variables
 from opbridge.base.python_private.instructions import by_code, instruction_at, instructions
 from opbridge.base.python_private.loops import iterations
-from opbridge.base.torch_private.torch_decisions import CARRIED
+from opbridge.base.torch_private.torch_branch_operators import CARRIED
 from opbridge.capture.control_flow.liveness import live_names
 from opbridge.capture.tracer.append_only_lists import LoopSummary
 

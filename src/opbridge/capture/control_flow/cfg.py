@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_ITERATION
+from opbridge.base.torch_private.torch_branch_operators import CARRIED, FIRST_ITERATION
 from opbridge.capture.control_flow.ambiguous_phi_sources import held as held_at
 from opbridge.capture.control_flow.blocks import Block, Local, Loop, Outer, Phi, dominators_of, in_order
 from opbridge.capture.control_flow.carried_numbers import carried

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from opbridge.base.torch_private import torch_sizes
-from opbridge.base.torch_private.torch_decisions import DECISION
+from opbridge.base.torch_private.torch_branch_operators import DECISION
 from opbridge.capture.control_flow.branch_oracle import BranchEvent
 from opbridge.graph.captured_graph import CapturedGraph
 

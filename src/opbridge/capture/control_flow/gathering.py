@@ -14,7 +14,7 @@ import torch
 from torch.fx import Node
 
 from opbridge.base.torch_private import torch_proxies, torch_sizes
-from opbridge.base.torch_private.torch_decisions import GATHERED, GATHERED_ALONG, GATHERED_NUMBERS
+from opbridge.base.torch_private.torch_branch_operators import GATHERED, GATHERED_ALONG, GATHERED_NUMBERS
 from opbridge.capture.control_flow.unify_arguments import Pass
 
 __all__ = ["ENDS", "GATHERING", "LENGTH", "LOOP", "Gathering", "no_iteration", "no_rows", "rows_of", "rows_with"]

@@ -18,7 +18,7 @@ import torch
 
 from opbridge.base.python_private.instructions import by_code
 from opbridge.base.python_private.loops import iterations
-from opbridge.base.torch_private.torch_decisions import FIRST_ITERATION
+from opbridge.base.torch_private.torch_branch_operators import FIRST_ITERATION
 from opbridge.capture.tracer.append_only_lists import held_in
 from opbridge.capture.tracer.symbolic_loops import Loops, runs_in
 

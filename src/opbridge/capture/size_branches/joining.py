@@ -19,6 +19,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from opbridge.base.sources import Source
 from opbridge.base.torch_private import torch_decisions, torch_proxies, torch_sizes, torch_tracing
+from opbridge.base.torch_private.torch_branch_operators import COND
 from opbridge.capture.guards.conditions import Conditions, hold, of_one_region
 from opbridge.capture.guards.trial_sizes import TrialSizes
 from opbridge.capture.guards.wording import renamed
@@ -256,7 +257,7 @@ class _Joining:
         answer = answers[which[0]]
         if isinstance(answer, Node):
             answer = level.here(answer)
-        node = graph.create_node("call_function", torch_decisions.COND, (answer, *held, tuple(outer)), {}, "cond")
+        node = graph.create_node("call_function", COND, (answer, *held, tuple(outer)), {}, "cond")
         node.meta["sources"] = asked
         values = [self._union(which, *each) for each in zip(*results, strict=True)]
         node.meta["val"] = values

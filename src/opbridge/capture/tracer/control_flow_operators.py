@@ -10,6 +10,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from opbridge.base.torch_private import torch_decisions, torch_sizes
+from opbridge.base.torch_private.torch_branch_operators import COND, WHILE_LOOP
 from opbridge.capture.tracer.fakes import Fakes
 from opbridge.capture.tracer.recorder import Recorder
 
@@ -53,7 +54,11 @@ class ControlFlowOperators:
         given = list(map(_returned, bodies))
         on_true, on_false = map(self._held, ("true_graph_", "false_graph_"), bodies)
         node = recorder.tracer.create_node(
-            "call_function", torch_decisions.COND, (recorder.argument(condition), on_true, on_false, ()), {}, "cond"
+            "call_function",
+            COND,
+            (recorder.argument(condition), on_true, on_false, ()),
+            {},
+            "cond",
         )
         results = [torch_decisions.union(self._fakes.mode, *each) for each in zip(*given, strict=True)]
         if sizes is not None:
@@ -92,9 +97,7 @@ class ControlFlowOperators:
             changing = [known | new for known, new in zip(changing, found, strict=True)]
         carried = tuple(map(recorder.argument, begin))
         bodies = self._held("while_cond_graph_", condition), self._held("while_body_graph_", body)
-        node = recorder.tracer.create_node(
-            "call_function", torch_decisions.WHILE_LOOP, (*bodies, carried, ()), {}, "while_loop"
-        )
+        node = recorder.tracer.create_node("call_function", WHILE_LOOP, (*bodies, carried, ()), {}, "while_loop")
         results = [torch_decisions.like(mode, *each, ignored=False) for each in zip(begin, changing, strict=True)]
         recorder.bind(results, node)
         torch_sizes.note_unknown_symbols(node, env, results)

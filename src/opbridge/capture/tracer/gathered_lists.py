@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 
 from opbridge.base.torch_private import torch_overrides, torch_sizes
-from opbridge.base.torch_private.torch_decisions import GATHERED, GATHERED_ALONG, GATHERED_NUMBERS
+from opbridge.base.torch_private.torch_branch_operators import GATHERED, GATHERED_ALONG, GATHERED_NUMBERS
 from opbridge.capture.tracer.append_only_lists import AppendOnlyList, Kinds, LoopSummary, sum_of_parts
 from opbridge.capture.tracer.empty_lists import EmptyList
 from opbridge.capture.tracer.symbolic_list import is_list

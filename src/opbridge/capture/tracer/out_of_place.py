@@ -21,7 +21,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from opbridge.base.torch_private import torch_operators, torch_overrides, torch_sizes, torch_tracing
-from opbridge.base.torch_private.torch_decisions import DECISION
+from opbridge.base.torch_private.torch_branch_operators import DECISION
 from opbridge.capture.tracer import writing_back
 from opbridge.capture.tracer.writes import PARTS_BY_DATA, written_by
 from opbridge.graph.captured_graph import CapturedGraph, Leaf

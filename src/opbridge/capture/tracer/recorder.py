@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private import torch_proxies, torch_shape_env, torch_sizes, torch_subclasses, torch_tracing
-from opbridge.base.torch_private.torch_decisions import DECISION
+from opbridge.base.torch_private.torch_branch_operators import DECISION
 from opbridge.capture import packed_sequences
 from opbridge.capture.tracer import (
     autocasting,

@@ -21,7 +21,7 @@ from opbridge.base.torch_private import (
     torch_sizes,
     torch_tracing,
 )
-from opbridge.base.torch_private.torch_decisions import DECISION
+from opbridge.base.torch_private.torch_branch_operators import DECISION
 from opbridge.capture.tracer.out_of_place import out_of_place
 from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.subgraphs import body_of

@@ -29,7 +29,7 @@ from opbridge.base.python_private.comprehensions import is_in_comprehension
 from opbridge.base.python_private.instructions import instruction_at
 from opbridge.base.python_private.loops import end_of
 from opbridge.base.python_private.tracing import paused
-from opbridge.base.torch_private.torch_decisions import CARRIED, FIRST_ITERATION
+from opbridge.base.torch_private.torch_branch_operators import CARRIED, FIRST_ITERATION
 from opbridge.capture.tracer.append_only_lists import AppendOnlyList, Iterations, LoopSummary, held_in
 from opbridge.capture.tracer.filling import filled_dict, filled_set
 from opbridge.capture.tracer.gathered_lists import is_number, rows_of_piece

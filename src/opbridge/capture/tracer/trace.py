@@ -17,6 +17,7 @@ from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private import (
     torch_decisions,
     torch_higher_order,
+    torch_known_sizes,
     torch_overrides,
     torch_proxies,
     torch_shape_env,
@@ -213,7 +214,7 @@ class _Run:
             self._merged.repeat = self._operators.repeat
             self._merged.negated = self._operators.negated
             for symbol, limits in self._merged.limits.items():
-                torch_shape_env.suppose_limits(self._fakes.sizes.env, symbol, *limits)
+                torch_known_sizes.suppose_limits(self._fakes.sizes.env, symbol, *limits)
             with self._knowing_sizes():
                 return list(self._merged(given)), self._merged.structure
         with self._origins.following(), self._noting_zeros(), self._recorder.draws.running():
