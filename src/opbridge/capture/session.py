@@ -16,8 +16,8 @@ from opbridge.capture.opaque_operators import Operators
 from opbridge.capture.resolved_call import ResolvedCall
 from opbridge.capture.side_effects import SideEffects
 from opbridge.capture.tracer import FollowingCalls
-from opbridge.capture.tracer.append_only_lists import Identities
 from opbridge.capture.tracer.contiguous_copies import Copying
+from opbridge.capture.tracer.loop_summaries import Identities
 
 __all__ = ["CaptureSession"]
 

@@ -20,7 +20,7 @@ from opbridge.capture.control_flow.operand_stack import handles_errors
 from opbridge.capture.control_flow.program_points import IterationCounter, frames_between, is_the_models, program_point
 from opbridge.capture.control_flow.state import state_of
 from opbridge.capture.control_flow.while_loops import WhileLoops, is_asked_in_loop
-from opbridge.capture.tracer.append_only_lists import LoopSummary
+from opbridge.capture.tracer.loop_summaries import LoopSummary
 from opbridge.capture.tracer.symbolic_loops import Loops
 from opbridge.errors import CaptureError
 

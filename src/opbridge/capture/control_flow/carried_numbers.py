@@ -20,7 +20,7 @@ from opbridge.base.python_private.instructions import by_code, instruction_at, i
 from opbridge.base.python_private.loops import iterations
 from opbridge.base.torch_private.torch_branch_operators import CARRIED
 from opbridge.capture.control_flow.liveness import live_names
-from opbridge.capture.tracer.append_only_lists import LoopSummary
+from opbridge.capture.tracer.loop_summaries import LoopSummary
 
 __all__ = ["CarriedNumbers", "carried", "carry"]
 

@@ -56,8 +56,7 @@ def explore(
                 "values are cheap to compute, or raise the limits with max_captures= and max_capture_seconds= "
                 "(--max-captures, --max-capture-seconds)."
             )
-        learned, differing = _learned(paths), dict(paths.learned.differing)
-        known = {place for place, count in paths.learned.growth.items() if count}
+        learned, differing, grown = paths.learned.told_apart(), paths.learned.differing(), paths.learned.grown()
         given = BranchOracle(module, functools.partial(paths.chosen, answers), of_sizes=of_sizes, learned=paths.learned)
         try:
             graph: CapturedGraph | None = run(given)
@@ -82,14 +81,14 @@ def explore(
         else:
             check_loop_carry(given.events)
         limits.count()
-        if _learned(paths) != learned or (paths.paths and paths.learned.differing != differing):
+        if paths.learned.told_apart() != learned or (paths.paths and paths.learned.differing() != differing):
             paths.forget()
             answers, first = (), None
             continue
         paths.add(given.events, None if graph is None else ExecutionPath.of(graph, given.events), given.again)
         if graph is None:
             paths.raising.add(answers)
-        if made and any(count and place not in known for place, count in paths.learned.growth.items()):
+        if made and paths.learned.grown() - grown:
             paths.forget()  # the runs before have taken a list for one that does not grow
             answers = ()
             continue
@@ -99,13 +98,6 @@ def explore(
         answers = untaken
     if first is not None and (not paths.paths or (paths.joined and paths.unproven)):
         raise first  # which a run with several iterations of a loop has raised
-
-
-def _learned(paths: PathTree) -> tuple[int, int, int, int, bool, bool]:
-    """What changes how paths are told apart: what lists grow by, and whether it counts which tensors are one."""
-    learned = paths.learned
-    of_lists = len(learned.varying), len(learned.nested), len(learned.of_numbers), len(learned.widths)
-    return *of_lists, learned.identities.shares, learned.identities.compares_objects
 
 
 def _lacks_iterations(error: Exception, answers: BranchOracle) -> bool:

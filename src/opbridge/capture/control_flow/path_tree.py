@@ -20,7 +20,7 @@ from opbridge.capture.control_flow.merge_points import (
     steps_before,
     steps_to,
 )
-from opbridge.capture.tracer.append_only_lists import LoopSummary
+from opbridge.capture.tracer.loop_summaries import LoopSummary
 
 __all__ = ["PathTree"]
 

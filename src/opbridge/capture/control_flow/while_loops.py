@@ -78,16 +78,6 @@ class AskedAgain:
     def extended_by(self) -> None:
         """Nothing: it extends no list by a sequence."""
 
-    @property
-    def varying(self) -> set[Hashable]:
-        """The lists that iterations append other numbers of elements to, as runs have shown."""
-        return self._loops.learned.varying
-
-    @property
-    def growth(self) -> dict[Hashable, int]:
-        """How many elements an iteration appends to a list, as runs have shown."""
-        return self._loops.learned.growth
-
     def runs(self) -> bool:
         """Whether an iteration of it runs."""
         return runs_in(self.frame) and self._entered <= self.frame.f_lasti <= self._last
@@ -137,7 +127,8 @@ class WhileLoops:
         if around is None:
             return False
         self._learned.asked_again[key] = (len(same) - 1, *around)
-        self._learned.growth.update(growth)
+        for place, count in growth.items():
+            self._learned.of_list(place).growth = count
         return True
 
     def at(self, frames: Sequence[FrameType], place: Any, recorder: Any) -> AskedAgain | None:

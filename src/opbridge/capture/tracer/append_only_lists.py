@@ -4,90 +4,27 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Protocol
 
 import torch
 
 from opbridge.base.python_private.frames import variables
-from opbridge.base.sources import Source
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.list_instructions import elements_read
+from opbridge.capture.tracer.loop_summaries import ListSummary
 from opbridge.capture.tracer.symbolic_list import is_list
 
 __all__ = [
     "AppendOnlyList",
-    "Identities",
     "Iterations",
-    "Kinds",
-    "LoopSummary",
+    "Variable",
     "elements_of",
     "held_in",
     "sum_of_parts",
 ]
-
-
-Kinds = dict[Hashable, tuple[torch.dtype, list[int]]]
-"""The dtype and the sizes of elements of lists, by their places."""
-
-
-@dataclass
-class Identities:
-    """Which identities matter to what a model does: by these, its paths are told apart.
-
-    Attributes:
-        shares: Whether it may matter which tensors share values, as a run has written to one in place.
-        compares_objects: Whether the model's code asks whether two values are the same object.
-    """
-
-    shares: bool = False
-    compares_objects: bool = False
-
-
-@dataclass
-class LoopSummary:
-    """What the runs of a model have shown of its loops, so that the next ones know it from the begin.
-
-    Attributes:
-        growth: How many elements an iteration appends to a list, by the place of the list.
-        varying: The lists that iterations append other numbers of elements to, by the same.
-        kinds: The dtype and the sizes of an element of a list, where the sizes are known, by the same.
-        differing: The dimension in which the elements of a list differ, by the same.
-        compared: The lists that have held several tensors.
-        assumed: Those of `differing` that have held a single element, so that they may not differ.
-        of_numbers: The lists that have held integers.
-        prepended: The lists before whose elements iterations insert others.
-        widths: Whether lists have held tuples or lists, and of which length, by the places of these.
-        nested: The lists to which loops within iterations append, or iterations both tensors and numbers.
-        numbers: The variables of a function that hold another number in each iteration of a loop.
-        asked_again: The loops that no sequence counts, by the place of their first decision: in which of the frames
-            there they run, and their first and last instruction.
-        first_answer: What a decision is answered that no run has come to yet.
-        carries_numbers: Whether such variables and such loops are looked for.
-        identities: Which identities matter; all captures of a model share it.
-        tells_more: Whether paths join only where the layouts of tensors are the same, and which of them share values.
-        sizes_of_data: The lines that make tensors of a constant size which is read from data; see `sizes_of_data`.
-    """
-
-    growth: dict[Hashable, int] = field(default_factory=dict)
-    varying: set[Hashable] = field(default_factory=set)
-    kinds: Kinds = field(default_factory=dict)
-    differing: dict[Hashable, int] = field(default_factory=dict)
-    compared: set[Hashable] = field(default_factory=set)
-    assumed: set[Hashable] = field(default_factory=set)
-    nested: set[Hashable] = field(default_factory=set)
-    of_numbers: set[Hashable] = field(default_factory=set)
-    prepended: set[Hashable] = field(default_factory=set)
-    widths: dict[Hashable, tuple[type, int]] = field(default_factory=dict)
-    numbers: dict[CodeType, set[str]] = field(default_factory=dict)
-    asked_again: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
-    first_answer: bool = False
-    carries_numbers: bool = True
-    identities: Identities = field(default_factory=Identities)
-    tells_more: bool = False
-    sizes_of_data: frozenset[tuple[Source, int]] = frozenset()
 
 
 class Iterations(Protocol):
@@ -98,8 +35,6 @@ class Iterations(Protocol):
         offset: The instruction that begins an iteration.
         outer: Another frame that goes over its iterations.
         counter: The number of iterations, as a tensor.
-        growth: How many elements an iteration appends to a list, by the place of the list.
-        varying: The places of the lists to which iterations append other numbers of elements.
         iteration: How many iterations it has had.
         number: Which loop of the run it is.
         is_over: Whether it has had its last iteration.
@@ -112,12 +47,6 @@ class Iterations(Protocol):
     offset: int
     parts: list[list[tuple[Any, Any]]]
     frame: FrameType
-
-    @property
-    def growth(self) -> dict[Hashable, int]: ...
-
-    @property
-    def varying(self) -> set[Hashable]: ...
 
     @property
     def is_over(self) -> bool: ...
@@ -138,6 +67,34 @@ class Iterations(Protocol):
         """How many iterations it has had, for any number of them."""
 
 
+@dataclass(frozen=True)
+class Variable:
+    """What holds a list.
+
+    Attributes:
+        frame: The frame of the variable.
+        name: Its name; for a list in a container that a variable holds, with its place in that.
+    """
+
+    frame: FrameType
+    name: Hashable
+
+
+@dataclass(frozen=True, eq=False)
+class LoopsWithin:
+    """What the loops within the iterations of another one do with a list to which both append.
+
+    Attributes:
+        last: What is known of the list in the last one that has begun in the iteration.
+        segments: What they have appended since the last iteration: the first element, and the one after the last.
+        rows: Where there are such loops, what iterations have appended, as tensors with a row for each element.
+    """
+
+    last: AppendOnlyList | None = None
+    segments: list[tuple[int, int, AppendOnlyList]] = field(default_factory=list)
+    rows: list[torch.Tensor] = field(default_factory=list)
+
+
 @dataclass(eq=False)
 class AppendOnlyList:
     """A list or a tuple that may grow in the iterations of a loop.
@@ -145,57 +102,44 @@ class AppendOnlyList:
     Attributes:
         held: The list, or a tuple that was made of it.
         loop: The loop.
-        first: How many elements it had before the loop.
-        beginning: These.
-        each: How many elements an iteration appends; None while that is not known.
-        known: The elements at the last iteration.
-        place: Which list of which loop it is, in any run.
-        is_kept: Whether iterations do nothing else with it than appending elements.
-        ends: How many elements iterations had appended after each.
-        inner: What is known of it in a loop within an iteration, the last one that has begun in the iteration.
-        around: What is known of it in the loop around its own.
-        segments: What such loops have appended since the last iteration: the first element, and the one after the last.
-        rows_of_iterations: Where there are such loops, what iterations have appended, as tensors with a row for each
-            element.
-        frame: Where a variable holds it, the frame of that: `outs += (x,)` has the variable hold another tuple.
-        name: The name of the variable.
+        summary: What executions have shown of it.
+        variable: Where a variable holds it, that: `outs += (x,)` has the variable hold another tuple.
         is_reversed: Whether iterations insert elements before the others: all that is said here of its elements is then
             of the list from its end to its begin.
+        beginning: The elements that it had before the loop.
+        known: The elements at the last iteration.
+        each: How many elements an iteration appends; None while that is not known.
+        ends: How many elements iterations had appended after each.
+        is_kept: Whether iterations do nothing else with it than appending elements.
+        inner: What loops within iterations do with it.
     """
 
     held: list[Any] | tuple[Any, ...]
     loop: Iterations
-    first: int
-    each: int | None = None
-    known: list[Any] = field(default_factory=list)
-    beginning: list[Any] = field(default_factory=list)
-    place: Hashable = None
-    is_kept: bool = True
-    frame: FrameType | None = None
-    name: Hashable = None
+    summary: ListSummary
+    variable: Variable | None = None
     is_reversed: bool = False
+    beginning: list[Any] = field(default_factory=list)
+    known: list[Any] = field(default_factory=list)
+    each: int | None = None
     ends: list[int] = field(default_factory=list)
-    inner: AppendOnlyList | None = None
-    around: AppendOnlyList | None = None
-    segments: list[tuple[int, int, AppendOnlyList]] = field(default_factory=list)
-    rows_of_iterations: list[torch.Tensor] = field(default_factory=list)
+    is_kept: bool = True
+    inner: LoopsWithin = field(default_factory=LoopsWithin)
     _rows: tuple[int, torch.Tensor] | None = None
 
     @classmethod
     def of(
-        cls,
-        held: list[Any] | tuple[Any, ...],
-        loop: Iterations,
-        place: Hashable,
-        frame: FrameType,
-        name: Hashable,
-        *,
-        is_reversed: bool = False,
+        cls, held: list[Any] | tuple[Any, ...], loop: Iterations, summary: ListSummary, variable: Variable
     ) -> AppendOnlyList:
         """What a loop begins with."""
-        found = cls(held, loop, len(held), place=place, frame=frame, name=name, is_reversed=is_reversed)
+        found = cls(held, loop, summary, variable, summary.is_prepended)
         found.known, found.beginning = found.items, found.items
         return found
+
+    @property
+    def first(self) -> int:
+        """How many elements it had before the loop."""
+        return len(self.beginning)
 
     @property
     def items(self) -> list[Any]:
@@ -208,10 +152,10 @@ class AppendOnlyList:
 
     def is_in_variable(self) -> bool:
         """Whether the variable holds another one, which begins with the elements at the last iteration; takes that."""
-        if self.frame is None or not self.is_kept:
+        if self.variable is None or not self.is_kept:
             return False
-        held: Any = variables(self.frame)
-        now = held.get(self.name)
+        held: Any = variables(self.variable.frame)
+        now = held.get(self.variable.name)
         if type(now) is not type(self.held) or now is self.held:
             return False
         if len(now) < len(self.known) or not all(map(operator.is_, self._elements_of(now), self.known)):
@@ -232,28 +176,29 @@ class AppendOnlyList:
         self.is_kept = self.is_kept and is_same
         pieces = list(self.pieces()) if is_same else []
         count = len(pieces) if is_same else len(self.held) - len(self.known)
-        if self.is_kept and (self.loop.growth.get(self.place, count) != count or self.each not in (None, count)):
-            self.loop.varying.add(self.place)
-        if self.is_kept and not self.varies:
-            self.loop.growth[self.place] = count
-        else:
-            self.loop.growth.pop(self.place, None)
+        summary = self.summary
+        if self.is_kept and (summary.growth not in (None, count) or self.each not in (None, count)):
+            summary.varies = True
+        summary.growth = count if self.is_kept and not summary.varies else None
         self.each = count
         self.known = self.items
-        self.segments, self.inner = [], None
+        self.inner = LoopsWithin(rows=self.inner.rows)
         self.ends.append(len(self.held) - self.first)
         return pieces
 
-    def replace_last(self, number: Any) -> None:
-        """Puts another object in the place of the last element at the last iteration."""
+    def replace_last(self, number: Any, levels: Iterable[AppendOnlyList]) -> None:
+        """Puts another object in the place of the last element at the last iteration.
+
+        Args:
+            number: The object.
+            levels: What is known of the list in the loops from the outermost one to this one.
+        """
         at = len(self.known) - 1
         assert isinstance(self.held, list)
         list.__setitem__(self.held, len(self.held) - 1 - at if self.is_reversed else at, number)
-        each: AppendOnlyList | None = self
-        while each is not None:
+        for each in levels:
             if at < len(each.known):
                 each.known[at] = number
-            each = each.around
 
     def elements(self) -> list[Any]:
         """Its elements without those of iterations that are over, where iterations do nothing but append to it.
@@ -267,10 +212,10 @@ class AppendOnlyList:
     @functools.cached_property
     def shown(self) -> int:
         """How many of the last elements of the iterations before an iteration may read."""
-        if not self.first or not isinstance(self.name, str):
+        variable = self.variable
+        if not self.first or variable is None or not isinstance(variable.name, str):
             return min(self.first, 1)
-        code = None if self.frame is None else self.frame.f_code
-        read = 1 if code is None else elements_read(code, self.name, from_begin=self.is_reversed)
+        read = elements_read(variable.frame.f_code, variable.name, from_begin=self.is_reversed)
         last = self.beginning[-1] if type(self.beginning[-1]) is tuple else self.beginning[-1:]
         has_tensors = any(type(each) not in (int, torch.SymInt) for each in last)
         return min(self.first, max(read, 1) if has_tensors else read)
@@ -278,7 +223,7 @@ class AppendOnlyList:
     def _seen(self, count: int) -> Iterator[Any]:
         at = len(self.known)
         yield from self.items[max(at - count, 0) : at]
-        for begin, end, _ in self.segments:
+        for begin, end, _ in self.inner.segments:
             yield from self.items[at:begin]
             yield from self.items[max(end - count, 0) : end]
             at = end
@@ -290,19 +235,19 @@ class AppendOnlyList:
     def within(self) -> Iterator[AppendOnlyList]:
         """What is known of it in the loops within the iteration."""
         inner = self.running()
-        for each in (*(each for _, _, each in self.segments), *(() if inner is None else (inner,))):
+        for each in (*(each for _, _, each in self.inner.segments), *(() if inner is None else (inner,))):
             yield each
             yield from each.within()
 
     def running(self) -> AppendOnlyList | None:
         """What is known of it in an inner loop of the iteration that has not ended, where that appends to it."""
-        inner = self.inner
+        inner = self.inner.last
         return inner if inner is not None and inner.nests and not inner.loop.is_over else None
 
     def pieces(self) -> Iterator[Any]:
         """What this iteration has appended: elements, and what is known of the lists in loops within the iteration."""
         at = len(self.known)
-        for begin, end, inner in self.segments:
+        for begin, end, inner in self.inner.segments:
             yield from self.items[at:begin]
             yield inner
             at = end
@@ -312,18 +257,18 @@ class AppendOnlyList:
     @property
     def nests(self) -> bool:
         """Whether iterations have appended elements, as this run or an earlier one has shown."""
-        return bool(self.count) or self.varies
+        return bool(self.count) or self.summary.varies
 
     def innermost(self, running: Collection[Iterations]) -> AppendOnlyList:
         """What is known of it in the innermost of the loops that run."""
-        inner = self.inner
+        inner = self.inner.last
         return self if inner is None or inner.loop not in running else inner.innermost(running)
 
     def levels(self) -> Iterator[AppendOnlyList]:
         """What is known of it in its loop, and in the last one within."""
         yield self
-        if self.inner is not None:
-            yield from self.inner.levels()
+        if self.inner.last is not None:
+            yield from self.inner.last.levels()
 
     @property
     def has_grown(self) -> bool:
@@ -331,14 +276,9 @@ class AppendOnlyList:
         return self.is_kept and self.nests
 
     @property
-    def varies(self) -> bool:
-        """Whether iterations append other numbers of elements."""
-        return self.place in self.loop.varying
-
-    @property
     def count(self) -> int:
         """How many elements an iteration appends, as this run or an earlier one has shown; 0 where none has."""
-        return self.loop.growth.get(self.place, 0) if self.each is None else self.each
+        return (self.summary.growth or 0) if self.each is None else self.each
 
     def rows(self, make: Callable[[], torch.Tensor]) -> torch.Tensor:
         """What iterations have appended, as one tensor: the same one as long as no iteration has appended more.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any, Protocol
 
 import torch
 
 from opbridge.base.torch_private import torch_overrides, torch_sizes
 from opbridge.base.torch_private.torch_branch_operators import GATHERED, GATHERED_ALONG, GATHERED_NUMBERS
-from opbridge.capture.tracer.append_only_lists import AppendOnlyList, Kinds, LoopSummary, sum_of_parts
+from opbridge.capture.tracer.append_only_lists import AppendOnlyList, sum_of_parts
 from opbridge.capture.tracer.empty_lists import EmptyList
+from opbridge.capture.tracer.loop_summaries import LoopSummary
 from opbridge.capture.tracer.symbolic_list import is_list
 
 __all__ = ["Knowing", "is_number", "joined", "numbers_of", "rows_of", "rows_of_piece", "whole_list", "width_of"]
@@ -20,7 +20,7 @@ class Knowing(Protocol):
     """What is known of the loops of a run.
 
     Attributes:
-        learned: What runs have shown of the loops.
+        learned: What executions have shown of the loops.
         lacks_elements: Whether a list was empty that some iterations append to, before a run has shown what.
     """
 
@@ -76,7 +76,7 @@ def whole_list(
     if found is not None:
         return torch.cat(found[0]), None, None
     template = next((each for each in growing.items if isinstance(each, torch.Tensor)), None)
-    known = loops.learned.kinds.get(growing.place)
+    known = growing.summary.kind
     for dim in range(template.dim() if template is not None else 0 if known is None else len(known[1])):
         found = joined(growing, dim, loops, is_needed=is_needed)
         if found is not None:
@@ -87,7 +87,7 @@ def whole_list(
 def _sizes(growing: AppendOnlyList, dim: int) -> torch.Tensor:
     """The size of each element in one dimension, as int64."""
     loop = growing.loop
-    length = None if growing.varies else growing.count * loop.count()
+    length = None if growing.summary.varies else growing.count * loop.count()
     sizes = [each.shape[dim] for each in growing.tensors()]
     gathered = GATHERED_NUMBERS(sizes, length, [], growing.ends, loop.number, None)
 
@@ -117,20 +117,15 @@ def numbers_of(growing: AppendOnlyList, loops: Knowing) -> torch.Tensor | None:
     return torch.cat(parts) if len(parts) == len(first) + len(now) + 1 else None
 
 
-def width_of(growing: AppendOnlyList, known: dict[Hashable, tuple[type, int]]) -> tuple[type, int] | None:
-    """Whether a list holds tuples or lists of one length, or has held some where it is empty now, and the length.
-
-    Args:
-        growing: The list.
-        known: What earlier executions have shown, by the place of the list.
-    """
+def width_of(growing: AppendOnlyList) -> tuple[type, int] | None:
+    """Whether a list holds tuples or lists of one length, or has held some where it is empty now, and the length."""
     kinds = {(list if is_list(each) else type(each), len(each)) if is_row(each) else None for each in growing.items}
     if not kinds:
-        return known.get(growing.place)
+        return growing.summary.width
     kind = kinds.pop()
     if kinds or kind is None or not kind[1]:
         return None
-    known[growing.place] = kind
+    growing.summary.width = kind
     return kind
 
 
@@ -154,12 +149,12 @@ def is_number(value: Any) -> bool:
     return type(value) in (int, torch.SymInt)
 
 
-def _has_numbers(growing: AppendOnlyList, known: set[Hashable]) -> bool:
+def _has_numbers(growing: AppendOnlyList) -> bool:
     """Whether a list holds integers, or has held some where it is empty now."""
     if growing.items and all(map(is_number, growing.items)):
-        known.add(growing.place)
+        growing.summary.holds_numbers = True
         return True
-    return not growing.items and growing.place in known
+    return not growing.items and growing.summary.holds_numbers
 
 
 def _numbers(growing: AppendOnlyList) -> torch.Tensor:
@@ -168,7 +163,7 @@ def _numbers(growing: AppendOnlyList) -> torch.Tensor:
     whole = loop.extended_by()
     if whole is not None:
         return whole
-    length = None if growing.varies else growing.count * loop.count()
+    length = None if growing.summary.varies else growing.count * loop.count()
     return GATHERED_NUMBERS(growing.tensors(), length, [], growing.ends, loop.number, None)
 
 
@@ -183,21 +178,21 @@ def rows_of(
         loops: What is known of the loops.
         is_needed: Whether it is an error that there is no element at all.
     """
-    if growing.place in loops.learned.nested:
-        return _rows_of_loops_within(growing, loops.learned.kinds)
-    if dim is None and _has_numbers(growing, loops.learned.of_numbers):
+    summary = growing.summary
+    if summary.is_nested:
+        return _rows_of_loops_within(growing)
+    if dim is None and _has_numbers(growing):
         return growing.rows(lambda: _numbers(growing)), None
     elements = growing.tensors()
     template = elements or growing.items
-    kinds = loops.learned.kinds
-    if not template and (growing.varies or not is_needed) and growing.place in kinds:
-        dtype, shape = kinds[growing.place]
+    if not template and (summary.varies or not is_needed) and summary.kind is not None:
+        dtype, shape = summary.kind
         with torch_overrides.without_modes():  # no iteration has appended one
             template = [torch.zeros(shape, dtype=dtype)]
     if not template and not is_needed:
         return None
     if not template:
-        loops.lacks_elements = growing.varies
+        loops.lacks_elements = summary.varies
         raise EmptyList("a non-empty list of tensors is expected")  # as torch does, which logs it besides
     if not all(isinstance(each, torch.Tensor) for each in growing.items):
         return None
@@ -206,30 +201,29 @@ def rows_of(
         return None
     sizes = list(some.shape)
     if elements and all(isinstance(each, int) for each in sizes):
-        kinds[growing.place] = some.dtype, sizes
+        summary.kind = some.dtype, sizes
     differing = {
         index
         for each in elements
         for index, size in enumerate(each.shape)
         if not torch_sizes.is_equal(size, sizes[index])
     }
-    along = loops.learned.differing
-    _learn_differing(growing, sizes, differing, loops.learned)
+    _learn_differing(growing, sizes, differing)
     if dim is not None and differing == {dim % some.dim()}:
-        along[growing.place] = dim % some.dim()
+        summary.differs_in = dim % some.dim()
     elif differing:
         return None
     # Before the first iteration there are none; the operator needs one for the dtype.
-    if growing.place in along:
-        if dim is None or along[growing.place] != dim % some.dim():
+    if summary.differs_in is not None:
+        if dim is None or summary.differs_in != dim % some.dim():
             return None
         dim = dim % some.dim()
         sizes[dim] = 0
         if elements and all(isinstance(each, int) for each in sizes):
-            kinds[growing.place] = some.dtype, sizes
-        total = None if growing.varies else sum_of_parts(growing, dim)
+            summary.kind = some.dtype, sizes
+        total = None if summary.varies else sum_of_parts(growing, dim)
         return GATHERED_ALONG(elements or [some], total, sizes, growing.ends, loop.number, dim), dim
-    if growing.varies:
+    if summary.varies:
         return growing.rows(
             lambda: GATHERED_ALONG(elements or [some], None, sizes, growing.ends, loop.number, None)
         ), None
@@ -237,34 +231,33 @@ def rows_of(
     return GATHERED(elements or [some], length, sizes, growing.ends, loop.number), None
 
 
-def _learn_differing(growing: AppendOnlyList, sizes: list[Any], differing: set[int], learned: LoopSummary) -> None:
+def _learn_differing(growing: AppendOnlyList, sizes: list[Any], differing: set[int]) -> None:
     """Takes one element, of which data decide a size, for one that differs in it until there are several."""
-    place, count = growing.place, len(growing.tensors())
-    if count > 1 and place in learned.assumed:
-        learned.assumed.discard(place)
+    summary, count = growing.summary, len(growing.tensors())
+    if count > 1 and summary.is_assumed:
+        summary.is_assumed = False
         if not differing:
-            del learned.differing[place]
+            summary.differs_in = None
     of_data = [index for index, size in enumerate(sizes) if torch_sizes.is_of_data(size)]
     if count > 1:
-        learned.compared.add(place)
-    elif count and len(of_data) == 1 and place not in learned.compared and place not in learned.differing:
-        learned.differing[place] = of_data[0]
-        learned.assumed.add(place)
+        summary.is_compared = True
+    elif count and len(of_data) == 1 and not summary.is_compared and summary.differs_in is None:
+        summary.differs_in, summary.is_assumed = of_data[0], True
 
 
-def _rows_of_loops_within(growing: AppendOnlyList, kinds: Kinds) -> tuple[torch.Tensor, None] | None:
+def _rows_of_loops_within(growing: AppendOnlyList) -> tuple[torch.Tensor, None] | None:
     """What iterations have appended in which loops have appended some."""
-    elements, key = growing.rows_of_iterations, (growing.place, "nested")
+    elements = growing.inner.rows
     if elements:
         if any(each.dtype != elements[0].dtype or each.dim() != elements[0].dim() for each in elements):
             return None
         sizes = [0, *elements[0].shape[1:]]
         if not all(isinstance(each, int) for each in sizes):
             return None
-        kinds[key] = elements[0].dtype, sizes
-    elif key not in kinds:
+        growing.summary.kind_of_rows = elements[0].dtype, sizes
+    if growing.summary.kind_of_rows is None:
         return None
-    dtype, sizes = kinds[key]
+    dtype, sizes = growing.summary.kind_of_rows
     if not elements:
         with torch_overrides.without_modes():  # no iteration has appended any
             elements = [torch.zeros(sizes, dtype=dtype)]

@@ -40,16 +40,15 @@ def form_of(values: SymbolicList | list[Any] | tuple[Any, ...]) -> SizedSequence
 
 
 def _form(growing: AppendOnlyList, loops: Knowing) -> SizedSequence | None:
-    if growing.place not in loops.learned.nested and (kind := width_of(growing, loops.learned.widths)) is not None:
-        columns = [_form(column, loops) for column in _columns(growing, kind[1])]
+    if not growing.summary.is_nested and (kind := width_of(growing)) is not None:
+        columns = [_form(column, loops) for column in _columns(growing, kind[1], loops)]
         return None if None in columns else Zipped(tuple(columns), kind=kind[0])  # type: ignore[arg-type]
-    numbers = None if _rank(growing, loops) else numbers_of(growing, loops)
+    numbers = None if _rank(growing) else numbers_of(growing, loops)
     if numbers is not None:
-        is_of_tensors = growing.place not in loops.learned.of_numbers
-        return Rows(numbers) if is_of_tensors else Numbers(numbers)
+        return Numbers(numbers) if growing.summary.holds_numbers else Rows(numbers)
     if growing.items and all(map(is_number, growing.items)):
         return None
-    if not growing.items and growing.varies and growing.place not in loops.learned.kinds:
+    if not growing.items and growing.summary.varies and growing.summary.kind is None:
         loops.lacks_elements = True
         return None
     whole = whole_list(growing, loops, is_needed=False)
@@ -59,30 +58,30 @@ def _form(growing: AppendOnlyList, loops: Knowing) -> SizedSequence | None:
     return Rows(tensor) if sizes is None or dim is None else Parts.of_list(tensor, sizes, dim)
 
 
-def _rank(growing: AppendOnlyList, loops: Knowing) -> int:
+def _rank(growing: AppendOnlyList) -> int:
     """How many dimensions the elements have; 0 for integers."""
-    known = loops.learned.kinds.get(growing.place)
+    known = growing.summary.kind
     some = next((each for each in growing.items if isinstance(each, torch.Tensor)), None)
     return some.dim() if some is not None else 0 if known is None else len(known[1])
 
 
-def _columns(growing: AppendOnlyList, width: int) -> list[AppendOnlyList]:
+def _columns(growing: AppendOnlyList, width: int, loops: Knowing) -> list[AppendOnlyList]:
     """A list of tuples as a list for each place in them."""
     found = []
     for at in range(width):
-        place = growing.place, at
-        if growing.varies:
-            growing.loop.varying.add(place)
+        summary = loops.learned.of_list((growing.summary.place, at))
+        if growing.summary.varies:
+            summary.varies = True
         elif growing.count:
-            growing.loop.growth[place] = growing.count
+            summary.growth = growing.count
         found.append(
             dataclasses.replace(
                 growing,
                 held=[each[at] for each in growing.items],
                 known=[each[at] for each in growing.known],
                 beginning=[each[at] for each in growing.beginning],
-                place=place,
-                frame=None,
+                summary=summary,
+                variable=None,
                 is_reversed=False,
                 _rows=None,
             )

@@ -35,7 +35,7 @@ def grown_length(value: Any) -> Any:
         return None
     growing, loops = found
     now = len(growing.held) - len(growing.known)
-    if growing.varies or growing.place in loops.learned.nested:
+    if growing.summary.varies or growing.summary.is_nested:
         rows = rows_of(growing, None, loops)
         return None if rows is None or [*growing.within()] else growing.first + rows[0].shape[0] + now
     return growing.first + growing.count * growing.loop.count() + now
@@ -51,7 +51,7 @@ def copied(value: Any, copy: Any) -> Any:
     found = _growing(value)
     if found is not None:
         growing, loops = found
-        loops.lists[id(copy)] = dataclasses.replace(growing, held=copy, frame=None)
+        loops.lists[id(copy)] = dataclasses.replace(growing, held=copy, variable=None)
     return copy
 
 
@@ -89,9 +89,9 @@ def form_instead(value: Any) -> Any:
 def lacks_elements(value: Any) -> bool:
     """Whether a list is empty because the loop that fills it, an element in each iteration, has had none."""
     found = None if form_instead(value) is not None else _growing(value, may_be_reversed=True)
-    if found is None or found[0].items or found[0].varies:
+    if found is None or found[0].items or found[0].summary.varies:
         return False
-    return found[0].place not in found[1].learned.nested
+    return not found[0].summary.is_nested
 
 
 def note_prepended(value: Any) -> None:
@@ -116,4 +116,4 @@ def _growing(value: Any, *, may_be_reversed: bool = False) -> tuple[AppendOnlyLi
         return None
     if found.is_reversed and not may_be_reversed:
         return None
-    return (found, loops) if found.count or found.varies else None
+    return (found, loops) if found.count or found.summary.varies else None

@@ -20,6 +20,7 @@ import inspect
 import itertools
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
@@ -30,9 +31,10 @@ from opbridge.base.python_private.instructions import instruction_at
 from opbridge.base.python_private.loops import end_of
 from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private.torch_branch_operators import CARRIED, FIRST_ITERATION
-from opbridge.capture.tracer.append_only_lists import AppendOnlyList, Iterations, LoopSummary, held_in
+from opbridge.capture.tracer.append_only_lists import AppendOnlyList, Iterations, Variable, held_in
 from opbridge.capture.tracer.filling import filled_dict, filled_set
 from opbridge.capture.tracer.gathered_lists import is_number, rows_of_piece
+from opbridge.capture.tracer.loop_summaries import LoopSummary
 from opbridge.capture.tracer.symbolic_list import is_list
 
 __all__ = [
@@ -116,9 +118,9 @@ class Loops:
         self.running.remove(turning)
         for each in self._known():
             for outer in each.levels():
-                inner = outer.inner
+                inner = outer.inner.last
                 if inner is not None and inner.loop is turning and inner.nests:
-                    outer.segments.append((inner.first, len(inner.held), inner))
+                    outer.inner.segments.append((inner.first, len(inner.held), inner))
                     self._note_nested(outer)
 
     def forget_left(self) -> None:
@@ -155,27 +157,22 @@ class Loops:
                     if is_list(held) and isinstance(loop, SymbolicLoop):
                         around = known.innermost(self.running)
                         if around.loop is not loop:
-                            around.inner = self._followed(held, loop, (place, number, name), frame, name)
-                            around.inner.around = around
+                            summary = self.learned.of_list((place, number, name))
+                            new = AppendOnlyList.of(held, loop, summary, Variable(frame, name))
+                            around.inner = replace(around.inner, last=new)
                 elif known is None or (known.loop not in self.running and not known.has_grown):
-                    new = self._followed(held, loop, (place, number, name), frame, name)
+                    summary = self.learned.of_list((place, number, name))
+                    new = AppendOnlyList.of(held, loop, summary, Variable(frame, name))
                     self._named.append(new)
                     if len(held) or is_list(held):  # there is one empty tuple
                         self.lists[id(held)] = new
-
-    def _followed(
-        self, held: Any, loop: Iterations, place: Hashable, frame: FrameType, name: Hashable
-    ) -> AppendOnlyList:
-        is_reversed = place in self.learned.prepended
-        return AppendOnlyList.of(held, loop, place, frame, name, is_reversed=is_reversed)
 
     def note_prepended(self, held: Any) -> None:
         """Notes that an iteration inserts an element before the others of a list."""
         found = self.growing(held)
         for each in () if found is None else found.levels():
-            if each.loop in self.running and each.place not in self.learned.prepended:
-                self.learned.prepended.add(each.place)
-                self.has_learned = True
+            if each.loop in self.running and not each.summary.is_prepended:
+                each.summary.is_prepended = self.has_learned = True
 
     def follow(self, loop: Iterations) -> None:
         """Looks at what an iteration of a loop has appended."""
@@ -185,16 +182,15 @@ class Loops:
                     pieces = each.follow()
                     if each.is_kept and len({isinstance(item, torch.Tensor) for item in each.items}) > 1:
                         self._note_nested(each)
-                    if each.is_kept and each.place in self.learned.nested:
+                    if each.is_kept and each.summary.is_nested:
                         self._note_rows(each, pieces)
                     if each is outermost:
                         self.lists[id(each.held)] = each
 
     def _note_nested(self, growing: AppendOnlyList) -> None:
         """Notes that what iterations append is looked at as tensors, as it is not one kind of elements alone."""
-        if growing.place not in self.learned.nested:
-            self.learned.nested.add(growing.place)
-            self.has_learned = True
+        if not growing.summary.is_nested:
+            growing.summary.is_nested = self.has_learned = True
 
     def _known(self) -> list[AppendOnlyList]:
         return list({id(each): each for each in (*self.lists.values(), *self._named)}.values())
@@ -206,20 +202,21 @@ class Loops:
             if rows is None:
                 growing.is_kept = False
                 return
-            growing.rows_of_iterations.append(rows)
-        growing.ends[-1] = len(growing.rows_of_iterations)
+            growing.inner.rows.append(rows)
+        growing.ends[-1] = len(growing.inner.rows)
 
     def carry_last(self, loop: Iterations) -> None:
         """Has the last elements of lists be read from tensors, where they are numbers to which a loop appends more."""
         for outermost in self._known():
-            for each in outermost.levels():
+            levels = list(outermost.levels())
+            for depth, each in enumerate(levels):
                 if each.loop is not loop or not each.nests or not each.is_kept or not is_list(each.held):
                     continue
                 if outermost.shown and is_number(number := each.known[-1]):
                     tensor = CARRIED(number, False)
                     read = tensor.item()
                     self.carried[id(read)] = read, tensor
-                    each.replace_last(read)
+                    each.replace_last(read, levels[: depth + 1])
 
     def counters(self) -> list[torch.Tensor]:
         """The numbers of iterations that the loops that run have had, the innermost first."""
@@ -388,16 +385,6 @@ class SymbolicLoop:
         self.iteration += 1
         self.counter = self.counter + 1
         self._loops.follow(self)
-
-    @property
-    def varying(self) -> set[Hashable]:
-        """The lists that iterations append other numbers of elements to, as runs have shown."""
-        return self._loops.learned.varying
-
-    @property
-    def growth(self) -> dict[Hashable, int]:
-        """How many elements an iteration appends to a list, as runs have shown."""
-        return self._loops.learned.growth
 
     def runs(self) -> bool:
         """Whether an iteration of it runs."""
