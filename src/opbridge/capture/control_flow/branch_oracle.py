@@ -109,7 +109,7 @@ class BranchOracle:
         self._choose = choose
         self.loops = Loops(of_sizes=of_sizes, learned=learned or LoopSummary())
         self.iterations = IterationCounter(self.loops.learned.numbers, self._surroundings.note)
-        self.loops.carried = self.iterations.carried
+        self.loops.lists.carried = self.iterations.carried
         self._numbers = CarriedNumbers(self.loops.learned)
         self._while_loops = WhileLoops(self.loops)
         self.events: list[BranchEvent] = []
@@ -171,7 +171,7 @@ class BranchOracle:
             if asking.outer is not None:
                 self.iterations.begin_iteration(asking.outer, asking.outer_offset)
         at = program_point(frames, self.iterations, self.loops.offsets_in)
-        if self.loops.has_learned or (asking is None and self._while_loops.are_new(frames, at)):
+        if self.loops.lists.has_learned or (asking is None and self._while_loops.are_new(frames, at)):
             raise LoopsSummarized
         loop = asking or self._while_loops.at(frames, at, recorder)
         held = state_of(
@@ -236,8 +236,8 @@ class BranchOracle:
 
     def _elements(self, held: Sequence[Any]) -> Sequence[Any]:
         """The elements of a list or tuple, without those that the iterations of a loop have appended."""
-        become = self.loops.forms.get(id(held))
+        become = self.loops.lists.forms.get(id(held))
         if become is not None and become[0] is held:
             return [become[1]]
-        growing = self.loops.growing(held)
+        growing = self.loops.lists.growing(held)
         return held if growing is None else growing.elements()

@@ -68,7 +68,7 @@ def explore(
         except PathsRefused:
             raise
         except Exception as error:
-            if given.loops.lacks_elements and not paths.learned.first_answer:
+            if given.loops.lists.lacks_elements and not paths.learned.first_answer:
                 paths.learned.first_answer = True  # where a condition leaves all elements out, the other answer
                 limits.count()
                 paths.forget()

@@ -47,11 +47,12 @@ class AskedAgain:
         counter: The same, as a tensor.
         outer: None: no other frame goes over its iterations.
         is_over: False: it is not known when it has had its last iteration.
+        is_counted: False: no sequence counts the iterations.
         parts: Nothing for each iteration: no iteration is given a part of a tensor.
     """
 
     outer = None
-    is_over = False
+    is_over = is_counted = False
 
     def __init__(
         self, loops: Loops, frame: FrameType, place: Hashable, begin: int, last: int, counter: torch.Tensor
@@ -73,7 +74,7 @@ class AskedAgain:
         self.iteration += 1
         self.counter = counter
         self.parts.append([])
-        self._loops.follow(self)
+        self._loops.lists.follow(self)
 
     def extended_by(self) -> None:
         """Nothing: it extends no list by a sequence."""
@@ -151,7 +152,7 @@ class WhileLoops:
             return loop
         loop = AskedAgain(loops, frame, place, begin, last, recorder.record(FIRST_ITERATION, (), {}))
         loops.begin(loop)
-        loops.follow_lists(loop, frames[: index + 1], key)
+        loops.lists.begin(loop, frames[: index + 1], key, loops.running)
         return loop
 
     def _held(self, frame: FrameType) -> _Held:
@@ -159,7 +160,7 @@ class WhileLoops:
         return {
             name: tuple(held)
             for name, held in held_in(frame)
-            if (known := self._loops.growing(held)) is None or known.loop not in self._loops.running
+            if (known := self._loops.lists.growing(held)) is None or known.loop not in self._loops.running
         }
 
 

@@ -28,7 +28,8 @@ May import: dynamic_shapes, and what the capture stands on.
 | list_syntax, generator_syntax | the lists and comprehensions of a model's functions, in their syntax trees |
 | comprehensions, filling | what a comprehension makes, from a generator |
 | modifiable_sequences | what modifies such a list |
-| append_only_lists, loop_summaries | lists that loops fill: in one execution, and as all have shown them |
+| followed_lists, append_only_lists | the lists that loops may fill in one execution, and one of them |
+| loop_summaries | what executions have shown of loops and of such lists |
 | loop_filled_lists | what is known of a list that loops have filled |
 | tensor_sequences, taking_sequences | such lists of rows or parts of a tensor, and where Python and torch take them |
 | padded_parts | `pad_sequence` of such a list of parts of a tensor |

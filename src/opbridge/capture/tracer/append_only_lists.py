@@ -40,8 +40,10 @@ class Iterations(Protocol):
         is_over: Whether it has had its last iteration.
         parts: For each iteration, the sizes of the parts of tensors that it was given, each with the sum of all of
             them.
+        is_counted: Whether a sequence counts its iterations.
     """
 
+    is_counted: bool
     iteration: int
     number: int
     offset: int

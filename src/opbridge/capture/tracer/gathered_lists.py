@@ -17,10 +17,10 @@ __all__ = ["Knowing", "is_number", "joined", "numbers_of", "rows_of", "rows_of_p
 
 
 class Knowing(Protocol):
-    """What is known of the loops of a run.
+    """What is known of the lists of an execution.
 
     Attributes:
-        learned: What executions have shown of the loops.
+        learned: What executions have shown of them.
         lacks_elements: Whether a list was empty that some iterations append to, before a run has shown what.
     """
 
@@ -29,21 +29,21 @@ class Knowing(Protocol):
 
 
 def joined(
-    growing: AppendOnlyList, dim: int | None, loops: Knowing, *, is_needed: bool = True
+    growing: AppendOnlyList, dim: int | None, lists: Knowing, *, is_needed: bool = True
 ) -> tuple[list[torch.Tensor], int | None] | None:
     """The elements of a list that has grown in a loop, as tensors to be joined.
 
     Args:
         growing: The list.
         dim: The dimension along which they are to be concatenated; None: they are to be stacked.
-        loops: What is known of the loops.
+        lists: What is known of the lists.
         is_needed: Whether it is an error that there is no element at all, before an execution has shown one.
 
     Returns:
         The tensors, and the dimension along which they are to be concatenated; None for a new first one. None where
         there are none.
     """
-    found = rows_of(growing, dim, loops, is_needed=is_needed)
+    found = rows_of(growing, dim, lists, is_needed=is_needed)
     if found is None:
         return None
     appended, dim = found
@@ -56,29 +56,29 @@ def joined(
 
 
 def whole_list(
-    growing: AppendOnlyList, loops: Knowing, *, is_needed: bool = True
+    growing: AppendOnlyList, lists: Knowing, *, is_needed: bool = True
 ) -> tuple[torch.Tensor, torch.Tensor | None, int | None] | None:
     """The elements of a list that has grown in a loop, as one tensor, for who is to have the whole list.
 
     Args:
         growing: The list.
-        loops: What is known of the loops.
+        lists: What is known of the lists.
         is_needed: Whether it is an error that there is no element at all, before an execution has shown one.
 
     Returns:
         The elements, concatenated along a dimension in which they differ, or stacked; their sizes in that dimension,
         as int64, and the dimension, or None. None where they differ in more than one dimension, or are no tensors.
     """
-    numbers = numbers_of(growing, loops)
+    numbers = numbers_of(growing, lists)
     if numbers is not None:
         return numbers, None, None
-    found = joined(growing, None, loops, is_needed=is_needed)
+    found = joined(growing, None, lists, is_needed=is_needed)
     if found is not None:
         return torch.cat(found[0]), None, None
     template = next((each for each in growing.items if isinstance(each, torch.Tensor)), None)
     known = growing.summary.kind
     for dim in range(template.dim() if template is not None else 0 if known is None else len(known[1])):
-        found = joined(growing, dim, loops, is_needed=is_needed)
+        found = joined(growing, dim, lists, is_needed=is_needed)
         if found is not None:
             return torch.cat(found[0], dim), _sizes(growing, dim), dim
     return None
@@ -98,21 +98,21 @@ def _sizes(growing: AppendOnlyList, dim: int) -> torch.Tensor:
     return torch.cat(parts) if len(parts) > 1 else gathered
 
 
-def numbers_of(growing: AppendOnlyList, loops: Knowing) -> torch.Tensor | None:
+def numbers_of(growing: AppendOnlyList, lists: Knowing) -> torch.Tensor | None:
     """A list of integers that has grown in a loop, or of tensors without dimensions, as a tensor of one dimension.
 
     Args:
         growing: The list.
-        loops: What is known of the loops.
+        lists: What is known of the lists.
 
     Returns:
         None for any other list.
     """
-    found = rows_of(growing, None, loops, is_needed=False)
+    found = rows_of(growing, None, lists, is_needed=False)
     if found is None or found[0].dim() != 1:
         return None
-    now = [rows_of_piece(piece, loops) for piece in growing.pieces()]
-    first = [rows_of_piece(each, loops) for each in growing.beginning]
+    now = [rows_of_piece(piece, lists) for piece in growing.pieces()]
+    first = [rows_of_piece(each, lists) for each in growing.beginning]
     parts = [each for each in (*first, found[0], *now) if each is not None and each.dtype == found[0].dtype]
     return torch.cat(parts) if len(parts) == len(first) + len(now) + 1 else None
 
@@ -134,10 +134,10 @@ def is_row(value: Any) -> bool:
     return type(value) is tuple or is_list(value)
 
 
-def rows_of_piece(piece: Any, loops: Knowing) -> torch.Tensor | None:
+def rows_of_piece(piece: Any, lists: Knowing) -> torch.Tensor | None:
     """An element as a tensor with a row, or what a loop within an iteration has appended; None where it is none."""
     if isinstance(piece, AppendOnlyList):
-        found = rows_of(piece, None, loops, is_needed=False)
+        found = rows_of(piece, None, lists, is_needed=False)
         return None if found is None or found[1] is not None else found[0]
     if isinstance(piece, torch.Tensor):
         return piece.unsqueeze(0)
@@ -168,14 +168,14 @@ def _numbers(growing: AppendOnlyList) -> torch.Tensor:
 
 
 def rows_of(
-    growing: AppendOnlyList, dim: int | None, loops: Knowing, *, is_needed: bool = True
+    growing: AppendOnlyList, dim: int | None, lists: Knowing, *, is_needed: bool = True
 ) -> tuple[torch.Tensor, int | None] | None:
     """What iterations have appended, as one tensor, and the dimension that it is concatenated along; see `joined`.
 
     Args:
         growing: The list.
         dim: The dimension along which they are to be concatenated.
-        loops: What is known of the loops.
+        lists: What is known of the lists.
         is_needed: Whether it is an error that there is no element at all.
     """
     summary = growing.summary
@@ -192,7 +192,7 @@ def rows_of(
     if not template and not is_needed:
         return None
     if not template:
-        loops.lacks_elements = summary.varies
+        lists.lacks_elements = summary.varies
         raise EmptyList("a non-empty list of tensors is expected")  # as torch does, which logs it besides
     if not all(isinstance(each, torch.Tensor) for each in growing.items):
         return None

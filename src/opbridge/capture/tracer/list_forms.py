@@ -39,19 +39,19 @@ def form_of(values: SymbolicList | list[Any] | tuple[Any, ...]) -> SizedSequence
     return form[::-1] if form is not None and found[0].is_reversed else form
 
 
-def _form(growing: AppendOnlyList, loops: Knowing) -> SizedSequence | None:
+def _form(growing: AppendOnlyList, lists: Knowing) -> SizedSequence | None:
     if not growing.summary.is_nested and (kind := width_of(growing)) is not None:
-        columns = [_form(column, loops) for column in _columns(growing, kind[1], loops)]
+        columns = [_form(column, lists) for column in _columns(growing, kind[1], lists)]
         return None if None in columns else Zipped(tuple(columns), kind=kind[0])  # type: ignore[arg-type]
-    numbers = None if _rank(growing) else numbers_of(growing, loops)
+    numbers = None if _rank(growing) else numbers_of(growing, lists)
     if numbers is not None:
         return Numbers(numbers) if growing.summary.holds_numbers else Rows(numbers)
     if growing.items and all(map(is_number, growing.items)):
         return None
     if not growing.items and growing.summary.varies and growing.summary.kind is None:
-        loops.lacks_elements = True
+        lists.lacks_elements = True
         return None
-    whole = whole_list(growing, loops, is_needed=False)
+    whole = whole_list(growing, lists, is_needed=False)
     if whole is None:
         return None
     tensor, sizes, dim = whole
@@ -65,11 +65,11 @@ def _rank(growing: AppendOnlyList) -> int:
     return some.dim() if some is not None else 0 if known is None else len(known[1])
 
 
-def _columns(growing: AppendOnlyList, width: int, loops: Knowing) -> list[AppendOnlyList]:
+def _columns(growing: AppendOnlyList, width: int, lists: Knowing) -> list[AppendOnlyList]:
     """A list of tuples as a list for each place in them."""
     found = []
     for at in range(width):
-        summary = loops.learned.of_list((growing.summary.place, at))
+        summary = lists.learned.of_list((growing.summary.place, at))
         if growing.summary.varies:
             summary.varies = True
         elif growing.count:

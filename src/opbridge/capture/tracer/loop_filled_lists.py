@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 from typing import Any
 
 import torch
 
 from opbridge.capture.tracer.append_only_lists import AppendOnlyList
+from opbridge.capture.tracer.followed_lists import FollowedLists
 from opbridge.capture.tracer.gathered_lists import joined, numbers_of, rows_of, whole_list
 from opbridge.capture.tracer.symbolic_list import is_list
-from opbridge.capture.tracer.symbolic_loops import Loops, active_loops
+from opbridge.capture.tracer.symbolic_loops import active_loops
 
 __all__ = [
     "copied",
@@ -33,10 +33,10 @@ def grown_length(value: Any) -> Any:
     found = _growing(value, may_be_reversed=True)
     if found is None:
         return None
-    growing, loops = found
+    growing, lists = found
     now = len(growing.held) - len(growing.known)
     if growing.summary.varies or growing.summary.is_nested:
-        rows = rows_of(growing, None, loops)
+        rows = rows_of(growing, None, lists)
         return None if rows is None or [*growing.within()] else growing.first + rows[0].shape[0] + now
     return growing.first + growing.count * growing.loop.count() + now
 
@@ -50,8 +50,8 @@ def copied(value: Any, copy: Any) -> Any:
     """A copy of a list, or a tuple of its elements, which has grown as the list has."""
     found = _growing(value)
     if found is not None:
-        growing, loops = found
-        loops.lists[id(copy)] = dataclasses.replace(growing, held=copy, variable=None)
+        growing, lists = found
+        lists.add_copy(growing, copy)
     return copy
 
 
@@ -73,8 +73,8 @@ def gathered_numbers(value: Any) -> torch.Tensor | None:
     return None if found is None else numbers_of(*found)
 
 
-def filled_in(value: Any) -> tuple[AppendOnlyList, Loops] | None:
-    """What is known of a list that a loop has filled, which is over, and of the loops; None for any other value."""
+def filled_in(value: Any) -> tuple[AppendOnlyList, FollowedLists] | None:
+    """What is known of a list that a loop has filled, which is over, and of all lists; None for any other value."""
     found = _growing(value, may_be_reversed=True)
     return None if found is None or not found[0].loop.is_over or found[0].running() is not None else found
 
@@ -82,7 +82,7 @@ def filled_in(value: Any) -> tuple[AppendOnlyList, Loops] | None:
 def form_instead(value: Any) -> Any:
     """The sequence that a list has become since a loop has filled it; None where it is what the loop has made of it."""
     loops = active_loops()
-    found = None if loops is None else loops.forms.get(id(value))
+    found = None if loops is None else loops.lists.forms.get(id(value))
     return found[1] if found is not None and found[0] is value else None
 
 
@@ -97,23 +97,23 @@ def lacks_elements(value: Any) -> bool:
 def note_prepended(value: Any) -> None:
     """Notes that an element is inserted before the others of a list."""
     if (loops := active_loops()) is not None:
-        loops.note_prepended(value)
+        loops.lists.note_prepended(value, loops.running)
 
 
 def replace_form(value: Any, form: Any) -> None:
     """Notes that a list is another sequence from now on."""
     if (loops := active_loops()) is not None:
-        loops.forms[id(value)] = value, form
+        loops.lists.forms[id(value)] = value, form
 
 
-def _growing(value: Any, *, may_be_reversed: bool = False) -> tuple[AppendOnlyList, Loops] | None:
-    """What is known of a list or tuple to which iterations have appended, and of the loops; None for any other."""
+def _growing(value: Any, *, may_be_reversed: bool = False) -> tuple[AppendOnlyList, FollowedLists] | None:
+    """What is known of a list or tuple to which iterations have appended, and of all lists; None for any other."""
     loops = active_loops()
     if loops is None or not (is_list(value) or type(value) is tuple):
         return None
-    found = loops.growing(value)
+    found = loops.lists.growing(value)
     if found is None or not found.is_kept or not all(map(operator.is_, found.items, found.known)):
         return None
     if found.is_reversed and not may_be_reversed:
         return None
-    return (found, loops) if found.count or found.summary.varies else None
+    return (found, loops.lists) if found.count or found.summary.varies else None

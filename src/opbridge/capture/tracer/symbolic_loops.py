@@ -19,8 +19,7 @@ import contextlib
 import inspect
 import itertools
 import sys
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterator, Sequence
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
@@ -30,12 +29,11 @@ from opbridge.base.python_private.comprehensions import is_in_comprehension
 from opbridge.base.python_private.instructions import instruction_at
 from opbridge.base.python_private.loops import end_of
 from opbridge.base.python_private.tracing import paused
-from opbridge.base.torch_private.torch_branch_operators import CARRIED, FIRST_ITERATION
-from opbridge.capture.tracer.append_only_lists import AppendOnlyList, Iterations, Variable, held_in
+from opbridge.base.torch_private.torch_branch_operators import FIRST_ITERATION
+from opbridge.capture.tracer.append_only_lists import Iterations
 from opbridge.capture.tracer.filling import filled_dict, filled_set
-from opbridge.capture.tracer.gathered_lists import is_number, rows_of_piece
+from opbridge.capture.tracer.followed_lists import FollowedLists
 from opbridge.capture.tracer.loop_summaries import LoopSummary
-from opbridge.capture.tracer.symbolic_list import is_list
 
 __all__ = [
     "Counted",
@@ -83,13 +81,11 @@ class Loops:
     Attributes:
         running: Those that run, the outermost first.
         asking: The one that asks whether there is a further iteration.
-        lists: The lists and tuples that may grow, by identity; see `growing`.
-        carried: Numbers that are read from tensors which a loop carries, each with its tensor, by their identity.
+        lists: The lists and tuples that they may fill.
         made: What has been made since the last decision; see `made_once`.
-        forms: The sequences that lists have become since a loop has filled them, each with its list, by identity.
+        numbers_read: The numbers of an index in a tensor; see `made_once`.
+        numbers: Numbers the loops.
         asked_of_data: Whether there was one whose number of iterations data decide.
-        has_learned: Whether this run has shown what it needs to know from its begin.
-        lacks_elements: Whether a list was empty that some iterations append to, before a run has shown what.
         unrolled: The comprehensions, by their code and line, that have the iterations of the example, as they run as
             Python compiles them.
     """
@@ -98,30 +94,22 @@ class Loops:
         self.of_sizes, self.learned = of_sizes, learned
         self.running: list[Iterations] = []
         self.asking: SymbolicLoop | None = None
-        self.lists: dict[int, AppendOnlyList] = {}
-        self._named: list[AppendOnlyList] = []
+        self.lists = FollowedLists(learned)
         self.numbers = itertools.count()
         self.unrolled: list[tuple[CodeType, int]] = []
-        self.asked_of_data = self.lacks_elements = self.has_learned = False
+        self.asked_of_data = False
         self.numbers_read: dict[tuple[int, int, int], tuple[Any, torch.Tensor, Any]] = {}
-        self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
         self.made: dict[Hashable, tuple[Any, tuple[Any, ...]]] = {}
-        self.forms: dict[int, tuple[Any, Any]] = {}
 
     def begin(self, loop: Iterations) -> None:
         """Notes that a loop runs, and that it does so no longer where it ran before."""
         self.running = [each for each in self.running if each.frame is not loop.frame or each.offset != loop.offset]
         self.running.append(loop)
 
-    def end(self, turning: SymbolicLoop) -> None:
+    def end(self, loop: SymbolicLoop) -> None:
         """Notes that a loop has had its last iteration."""
-        self.running.remove(turning)
-        for each in self._known():
-            for outer in each.levels():
-                inner = outer.inner.last
-                if inner is not None and inner.loop is turning and inner.nests:
-                    outer.inner.segments.append((inner.first, len(inner.held), inner))
-                    self._note_nested(outer)
+        self.running.remove(loop)
+        self.lists.end(loop)
 
     def forget_left(self) -> None:
         """Forgets the loops that a `break`, a `return` or an error has left."""
@@ -130,93 +118,6 @@ class Loops:
     def is_in_later_iteration(self, asking: SymbolicLoop | None) -> bool:
         """Whether a loop that asks runs in another iteration than the first one of a loop around it."""
         return asking is not None and any(each.iteration for each in self.running if each is not asking)
-
-    def growing(self, held: Any) -> AppendOnlyList | None:
-        """What is known of a list or tuple that may grow; None for any other."""
-        found = self.lists.get(id(held))
-        if found is not None and found.held is held:
-            return found
-        for each in self._named:
-            if each.is_in_variable():
-                self.lists[id(each.held)] = each
-        found = self.lists.get(id(held))
-        return found if found is not None and found.held is held else None
-
-    def follow_lists(self, loop: Iterations, frames: Iterable[FrameType], place: Hashable) -> None:
-        """Looks from now on at what the iterations of a loop append to lists and tuples.
-
-        Args:
-            loop: The loop.
-            frames: Whose variables hold them.
-            place: Which loop it is, in any run.
-        """
-        for number, frame in enumerate(frames):
-            for name, held in held_in(frame):
-                known = self.growing(held) if len(held) or is_list(held) else None
-                if known is not None and known.loop in self.running and known.loop is not loop:
-                    if is_list(held) and isinstance(loop, SymbolicLoop):
-                        around = known.innermost(self.running)
-                        if around.loop is not loop:
-                            summary = self.learned.of_list((place, number, name))
-                            new = AppendOnlyList.of(held, loop, summary, Variable(frame, name))
-                            around.inner = replace(around.inner, last=new)
-                elif known is None or (known.loop not in self.running and not known.has_grown):
-                    summary = self.learned.of_list((place, number, name))
-                    new = AppendOnlyList.of(held, loop, summary, Variable(frame, name))
-                    self._named.append(new)
-                    if len(held) or is_list(held):  # there is one empty tuple
-                        self.lists[id(held)] = new
-
-    def note_prepended(self, held: Any) -> None:
-        """Notes that an iteration inserts an element before the others of a list."""
-        found = self.growing(held)
-        for each in () if found is None else found.levels():
-            if each.loop in self.running and not each.summary.is_prepended:
-                each.summary.is_prepended = self.has_learned = True
-
-    def follow(self, loop: Iterations) -> None:
-        """Looks at what an iteration of a loop has appended."""
-        for outermost in self._known():
-            for each in list(outermost.levels()):
-                if each.loop is loop:
-                    pieces = each.follow()
-                    if each.is_kept and len({isinstance(item, torch.Tensor) for item in each.items}) > 1:
-                        self._note_nested(each)
-                    if each.is_kept and each.summary.is_nested:
-                        self._note_rows(each, pieces)
-                    if each is outermost:
-                        self.lists[id(each.held)] = each
-
-    def _note_nested(self, growing: AppendOnlyList) -> None:
-        """Notes that what iterations append is looked at as tensors, as it is not one kind of elements alone."""
-        if not growing.summary.is_nested:
-            growing.summary.is_nested = self.has_learned = True
-
-    def _known(self) -> list[AppendOnlyList]:
-        return list({id(each): each for each in (*self.lists.values(), *self._named)}.values())
-
-    def _note_rows(self, growing: AppendOnlyList, pieces: Iterable[Any]) -> None:
-        """Notes what an iteration has appended as tensors, where loops within it have appended some."""
-        for piece in pieces:
-            rows = rows_of_piece(piece, self)
-            if rows is None:
-                growing.is_kept = False
-                return
-            growing.inner.rows.append(rows)
-        growing.ends[-1] = len(growing.inner.rows)
-
-    def carry_last(self, loop: Iterations) -> None:
-        """Has the last elements of lists be read from tensors, where they are numbers to which a loop appends more."""
-        for outermost in self._known():
-            levels = list(outermost.levels())
-            for depth, each in enumerate(levels):
-                if each.loop is not loop or not each.nests or not each.is_kept or not is_list(each.held):
-                    continue
-                if outermost.shown and is_number(number := each.known[-1]):
-                    tensor = CARRIED(number, False)
-                    read = tensor.item()
-                    self.carried[id(read)] = read, tensor
-                    each.replace_last(read, levels[: depth + 1])
 
     def counters(self) -> list[torch.Tensor]:
         """The numbers of iterations that the loops that run have had, the innermost first."""
@@ -291,6 +192,7 @@ class SymbolicLoop:
     """The iterations of a loop that runs.
 
     Attributes:
+        is_counted: True: a sequence counts them.
         counted: What it goes over.
         frame: The frame that it runs in.
         offset: Where the instruction is that begins an iteration.
@@ -303,6 +205,8 @@ class SymbolicLoop:
             them.
         extended: Where a list is extended by what it goes over, the list.
     """
+
+    is_counted = True
 
     def __init__(self, loops: Loops, counted: Counted, frame: FrameType, extended: list[Any] | None = None) -> None:
         self._loops, self.counted, self.frame, self.extended = loops, counted, frame, extended
@@ -335,7 +239,7 @@ class SymbolicLoop:
         else:
             self._end_iteration()
         assert self.counter is not None
-        self._loops.carry_last(self)
+        self._loops.lists.carry_last(self)
         index = self._index = self.counter.item()
         self._loops.asking = self
         try:
@@ -377,14 +281,15 @@ class SymbolicLoop:
         loops = self._loops
         loops.begin(self)
         loops.asked_of_data |= self.counted.is_of_data()
-        loops.follow_lists(self, [frame] if self.outer is None else [frame, self.outer], (frame.f_code, self.offset))
+        frames = [frame] if self.outer is None else [frame, self.outer]
+        loops.lists.begin(self, frames, (frame.f_code, self.offset), loops.running)
         return True
 
     def _end_iteration(self) -> None:
         assert self.counter is not None
         self.iteration += 1
         self.counter = self.counter + 1
-        self._loops.follow(self)
+        self._loops.lists.follow(self)
 
     def runs(self) -> bool:
         """Whether an iteration of it runs."""
