@@ -190,3 +190,9 @@ class TwoSizesFarAway(_Layers):
 class ADifferenceOfSizes(_Layers):
     def forward(self, x):
         return self.left(x) if x.shape[0] == x.shape[1] + 10 else self.right(x)
+
+
+@_deciding((7,), ((1,), (2,), (3,), (4,), (8,)), on_sizes=2)
+class SizesOfADict(_Layers):
+    def forward(self, x):
+        return self.left(x) * {1: 2.0, 3: -1.0}.get(x.shape[0], 0.5)

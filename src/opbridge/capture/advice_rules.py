@@ -188,6 +188,6 @@ RULES = (
         r"^KeyError: [^'\"]",
         r"\[.*\]",
         "a dict is indexed by a number that depends on the values of a tensor",
-        "Compare it (`if kind == 1:`), or index a list of up to 32 elements instead of the dict.",
+        "Compare it (`if kind == 1:`), or look it up in a dict that is a variable or an attribute.",
     ),
 )

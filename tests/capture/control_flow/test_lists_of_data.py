@@ -293,7 +293,7 @@ def test_images_of_sizes_that_data_decide_are_seen_as_channels_last():
         torch.testing.assert_close(torch.from_numpy(found), model(x, sizes))
 
 
-def test_a_dict_that_is_indexed_by_a_number_of_data_is_refused_with_what_to_write():
+def test_a_dict_that_is_indexed_by_numbers_of_data_has_a_branch_for_each_key():
     weights = {1: 2.0, 2: 3.0}
 
     def model(x, ends):
@@ -301,6 +301,25 @@ def test_a_dict_that_is_indexed_by_a_number_of_data_is_refused_with_what_to_writ
             x = x * (1.0 if end == 0 else weights[end % 2 + 1])
         return x
 
-    said = r"test_lists_of_data\.py:\d+, (in model, )?(a dict is indexed|Python needs a number)"
-    with pytest.raises(CaptureError, match=said):
+    shapes = ({1: "rows"}, {0: "ends"})
+    program = opbridge.export(model, _inputs(0, 3, 7, 10), dynamic_shapes=shapes, verify=False)
+    session = program.session()
+    for given in (_inputs(0, 3, 7, 10), _inputs(0), _inputs(4, 1), _inputs(1, 1, 1, 2, 0, 5)):
+        x, ends = given
+        (found,) = session.run(None, {"x": x.numpy(), "ends": ends.numpy()})
+        torch.testing.assert_close(torch.from_numpy(found), model(x, ends))
+
+
+@pytest.mark.parametrize("has_name", [True, False])
+def test_a_dict_that_a_function_returns_or_that_is_large_is_refused(has_name):
+    def table(count):
+        return {number: float(number) for number in range(count)}
+
+    def model(x, ends):
+        weights = table(300)
+        if has_name:
+            return x * weights.get(ends[0].item(), 5.0)
+        return x * table(2).get(ends[0].item(), 5.0)
+
+    with pytest.raises(CaptureError, match=r"test_lists_of_data\.py:\d+, (in model, )?Python needs a number"):
         capture(model, _inputs(0, 3, 7, 10))

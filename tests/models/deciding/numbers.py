@@ -157,3 +157,43 @@ class LayerThatDataChoose(nn.Module):
     def forward(self, x):
         place = x.sum(0).argmax() - 2  # some are counted from the last
         return torch.tanh(self.layers[place](x))
+
+
+_FACTORS = {0: 1.0, 1: -2.5, 3: 4.0}
+
+
+@deciding(2, SIGNS)
+def a_value_of_a_dict_that_data_choose(x):
+    return x * {0: 1.5, 1: -2.5, 2: 4.0}.get(int(x[0, :3].argmax()), 0.0) + _FACTORS.get(3, 0.0)
+
+
+@deciding(3, SIGNS)
+def a_dict_or_a_default(x):
+    return x * _FACTORS.get(int((x > 0).sum()) % 4, 9.0)
+
+
+@deciding(3, LEVELS)
+def a_dict_or_an_error_that_is_handled(x):
+    number = int(x.max())
+    try:
+        return x * _FACTORS[number]
+    except KeyError:
+        return x + number
+
+
+@deciding(2, LEVELS)
+def a_number_in_a_set(x):
+    return x.sin() if int(x.max()) in {1, 3} else x.cos()
+
+
+@deciding(2, SIGNS)
+class LayerOfADict(nn.Module):
+    """The layer of a dict that data choose, which has one for each number there can be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = {0: 2, 1: 0, 2: 1}
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+
+    def forward(self, x):
+        return self.layers[self.places[int(x[0, :3].argmax())]](x)

@@ -13,6 +13,7 @@ Checked on CPython 3.11, 3.12 and 3.13.
 | loops | the loops of a function, and where their iterations begin |
 | frames | the variables of a frame that runs |
 | syntax | functions that are compiled again from a changed syntax tree |
+| lookups | the list, dict or set in which an instruction looks something up |
 | short_circuits | truth values that `and` and `or` ask for, and that do not matter |
 | tracing | the function that Python calls for each frame that begins |
 """

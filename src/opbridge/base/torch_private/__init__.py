@@ -17,7 +17,8 @@ May import: base.
 | torch_decisions | truth values that data decide, in that environment |
 | torch_branch_operators | the operators that a captured graph has for branches and loops |
 | torch_sizes | single symbolic sizes: what is known of them, what is asked about them |
-| torch_sizes_in_python | symbolic sizes as Python takes them: hashed, formatted, multiplied |
+| torch_sizes_in_python | symbolic sizes as Python takes them: formatted, multiplied |
+| torch_hashed_sizes | symbolic sizes as the keys of dicts and the elements of sets |
 | torch_paddings | amounts of padding that are computed from sizes |
 | torch_dynamic_shapes | the forms of dynamic shapes |
 | torch_tracing | torch.export and torch.fx: tracing, stack traces, log output |

@@ -112,7 +112,7 @@ def answering(
         chosen[index] = place
         return place
 
-    # The raise of an assert is a side like another. torch would take the code that asks apart at each question.
+    # The raise of an assert is a branch like another. torch would take the code that asks apart at each question.
     env.evaluate_expr, env._is_python_assert = evaluated, lambda: False
     try:
         yield

@@ -70,7 +70,7 @@ class GraphTracer(PythonKeyTracer):
 
     Attributes:
         computes_sizes: Whether a size is computed from the symbols in it, and is not that of the first tensor that has
-            it: in a loop, this tensor may be one of its first turn.
+            it: in a loop, this tensor may be one of its first iteration.
     """
 
     def __init__(self, on_node: Callable[[Node], None], nodes: Any) -> None:

@@ -153,7 +153,8 @@ class BranchOracle:
             element: Where it is whether an index is that of an element of a list: which one, and of how many.
             question: Where it is about sizes: what tells it from others at the same place.
             given: The answer, where it is known.
-            of_operator: Where an operator asks: which of its questions it is, counted from 1.
+            of_operator: Where an operator asks, or the lookup of a size in a table: which of its questions it is,
+                counted from 1.
         """
         asking = self.loops.asking
         self.loops.made.clear()

@@ -1,26 +1,23 @@
-"""Elements of a list that data choose: `steps[i](x)`, with a decision on each element.
+"""Elements of a list that data choose, `steps[i](x)`, with a decision on each element, and values of a dict.
 
-Python asks for a number there, and says neither of what nor how many elements there are. The line tells: the source
-positions of the instruction that runs are those of the subscript, whose value is a name or an attribute.
+Python asks for a number there, and says neither of what nor how many elements there are. The source tells; see
+`lookups`.
 """
 
 from __future__ import annotations
 
-import ast
-import functools
-import linecache
 import sys
 from collections.abc import Sequence
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import torch
 
-from opbridge.base.python_private.frames import variables
 from opbridge.base.python_private.instructions import instruction_at
+from opbridge.base.python_private.lookups import container_at
 from opbridge.capture.control_flow.program_points import is_the_models
 
-__all__ = ["elements_asked_for"]
+__all__ = ["elements_asked_for", "is_of_dict"]
 
 _MOST_ELEMENTS = 32
 _SUBSCRIPTS = frozenset({"BINARY_SUBSCR", "BINARY_SLICE", "BINARY_OP"})
@@ -42,46 +39,19 @@ def _subscripted(outermost: FrameType) -> Sequence[Any] | None:
     while frame is not None and frame is not outermost:
         name = str(frame.f_globals.get("__name__")).partition(".")[0]
         if name != "torch" and is_the_models(frame):
-            return _value(frame)
+            if instruction_at(frame.f_code, frame.f_lasti).name not in _SUBSCRIPTS:
+                return None
+            held = container_at(frame, frame.f_lasti)
+            return held if isinstance(held, list | tuple | torch.nn.ModuleList | torch.nn.Sequential) else None
         frame = frame.f_back
     return None
 
 
-def _value(frame: FrameType) -> Sequence[Any] | None:
-    if instruction_at(frame.f_code, frame.f_lasti).name not in _SUBSCRIPTS:
-        return None
-    found = _expression(frame.f_code, frame.f_lasti)
-    if found is None:
-        return None
-    value: Any = variables(frame).get(found[0])
-    value = frame.f_globals.get(found[0]) if value is None else value
-    for attribute in found[1:]:
-        value = getattr(value, attribute, None)
-    return value if isinstance(value, list | tuple | torch.nn.ModuleList | torch.nn.Sequential) else None
+def is_of_dict(frame: FrameType, offset: int) -> bool:
+    """Whether an instruction takes a value of a dict which is known; see `lookups`.
 
-
-@functools.lru_cache(maxsize=1024)
-def _expression(code: CodeType, at: int) -> tuple[str, ...] | None:
-    """The names of what an instruction takes an element of: `("self", "steps")`; None where that is something else."""
-    position = list(code.co_positions())[at // 2]
-    if None in position:
-        return None
-    first, last, start, end = position
-    assert first is not None and last is not None
-    lines = [linecache.getline(code.co_filename, each).encode() for each in range(first, last + 1)]
-    if not all(lines):
-        return None
-    lines[-1] = lines[-1][:end]
-    text = b"".join([lines[0][start:], *lines[1:]] if len(lines) > 1 else [lines[0][start:]]).decode()
-    try:
-        node = ast.parse(f"({text})", mode="eval").body
-    except (SyntaxError, ValueError):
-        return None
-    if not isinstance(node, ast.Subscript):
-        return None
-    names: list[str] = []
-    value = node.value
-    while isinstance(value, ast.Attribute):
-        names.append(value.attr)
-        value = value.value
-    return (value.id, *reversed(names)) if isinstance(value, ast.Name) else None
+    Args:
+        frame: The frame.
+        offset: The instruction.
+    """
+    return isinstance(container_at(frame, offset), dict)

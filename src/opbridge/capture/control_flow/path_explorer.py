@@ -13,6 +13,7 @@ from opbridge.base.sources import of_code
 from opbridge.base.torch_private.torch_decisions import NoSuchElement
 from opbridge.capture.control_flow.branch_oracle import BranchOracle, LoopsSummarized, PathsRefused
 from opbridge.capture.control_flow.execution_path import ExecutionPath
+from opbridge.capture.control_flow.indexing import is_of_dict
 from opbridge.capture.control_flow.loop_carry import check_loop_carry
 from opbridge.capture.control_flow.path_tree import PathTree
 from opbridge.capture.limits import CaptureLimits
@@ -120,9 +121,9 @@ _OF_LAYERS = frozenset({"torch.nn.functional", "torch.nn.modules.batchnorm", "to
 def _is_raised_by_model(error: Exception) -> bool:
     """Whether a model raises an error on a path, and not for want of values.
 
-    It is by a `raise` or an `assert` of the model's, an index that no element has, or a line of the model's that takes
-    None for a value, or a variable without one: what the path has left unset. Or an operator refuses the sizes of it,
-    as functions of torch.nn do by a ValueError.
+    It is by a `raise` or an `assert` of the model's, an index that no element has, a number that is no key, or a line
+    of the model's that takes None for a value, or a variable without one: what the path has left unset. Or an operator
+    refuses the sizes of it, as functions of torch.nn do by a ValueError.
     """
     if isinstance(error, NoSuchElement) or is_of_sizes(error):
         return True
@@ -135,6 +136,8 @@ def _is_raised_by_model(error: Exception) -> bool:
         return isinstance(error, ValueError) and trace.tb_frame.f_globals.get("__name__") in _OF_LAYERS
     if isinstance(error, UnboundLocalError) or _takes_none(error):
         return True
+    if isinstance(error, KeyError) and any(isinstance(each, torch.SymInt) for each in error.args):
+        return is_of_dict(trace.tb_frame, trace.tb_lasti)  # all keys of which have been asked about
     instructions = dis.get_instructions(trace.tb_frame.f_code)
     return any(each.offset == trace.tb_lasti and each.opname == "RAISE_VARARGS" for each in instructions)
 

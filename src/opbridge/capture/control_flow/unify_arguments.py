@@ -32,7 +32,7 @@ class Computed:
     Attributes:
         target: The operator, or the function of Python's.
         args: Its arguments.
-        known: What the number is in the ways in which it is known.
+        known: What the number is on the paths on which it is known.
     """
 
     target: Any

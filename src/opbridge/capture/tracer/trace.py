@@ -16,6 +16,7 @@ from opbridge.base.locks import process_state
 from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private import (
     torch_decisions,
+    torch_hashed_sizes,
     torch_higher_order,
     torch_known_sizes,
     torch_overrides,
@@ -273,7 +274,7 @@ class _Run:
         if self._recording is not recorder:
             return None
         recorder.questions += recorder.is_describing
-        number = recorder.questions if recorder.is_describing else 0
+        number = recorder.questions if recorder.is_describing else torch_hashed_sizes.key_asked_about()
         with paused():
             return self._answers.answer(
                 recorder, condition, self._outermost, self._origins.stack(), element, of_operator=number
@@ -401,12 +402,13 @@ class _Run:
             stack.enter_context(
                 torch_transforms.around_backward(lambda: self._recording.recording(differentiated=True))
             )
+            stack.enter_context(torch_hashed_sizes.hashed(self._calls is not None and self._calls.everywhere))
             if self._shapes.axes:
                 stack.enter_context(shapes_of_earlier_runs(self._module))
             if self._calls is not None:
                 stack.enter_context(self._calls.following())
                 stack.enter_context(repeating_lists())
-                stack.enter_context(torch_sizes_in_python.taken_by_python(self._calls.everywhere))
+                stack.enter_context(torch_sizes_in_python.taken_by_python())
                 if self._calls.everywhere:
                     stack.enter_context(applying.applied_to_sizes_in_python(self._module))
                 stack.enter_context(following_sizes(self._module))
