@@ -1,7 +1,7 @@
 """Elements of a list that data choose, `steps[i](x)`, with a decision on each element, and values of a dict.
 
 Python asks for a number there, and says neither of what nor how many elements there are. The source tells; see
-`lookups`.
+`base.python_private.lookups`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _subscripted(outermost: FrameType) -> Sequence[Any] | None:
 
 
 def is_of_dict(frame: FrameType, offset: int) -> bool:
-    """Whether an instruction takes a value of a dict which is known; see `lookups`.
+    """Whether an instruction takes a value of a dict, where that is known: see `container_at`.
 
     Args:
         frame: The frame.
