@@ -7,10 +7,13 @@ May import: dynamic_shapes, and what the capture stands on.
 | module | |
 | --- | --- |
 | trace | the run, from the inputs to the graph |
-| control_flow_operators | `cond` and `while_loop` of a model of merged paths |
+| traced_call | the model and its inputs that are traced |
+| branch_questions | what the model asks about data and sizes, where other code answers |
+| control_flow_operators | a model of merged paths, with its `cond` and `while_loop` |
 | recorder, recording | the graph of one function while that runs, and what other modules need of it |
 | tracked_tensors, kinds_of_operators | the tensors that it knows, and the operators that it treats alike |
 | fakes, weights | tensors without values, and their place in the module |
+| weight_nodes | the parameters, buffers and constants in the graph |
 | shape_functions, shapes_of_parts | the shapes of what frequent composite operators give |
 | quantized_tensors, quantized_operators | torch's quantised tensors as tensors of integers |
 | constants | values that depend on weights alone |

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from opbridge.base.torch_private import torch_decisions, torch_sizes
+from opbridge.base.torch_private import torch_decisions, torch_known_sizes, torch_sizes
 from opbridge.base.torch_private.torch_branch_operators import COND, WHILE_LOOP
 from opbridge.capture.tracer.fakes import Fakes
 from opbridge.capture.tracer.recorder import Recorder
@@ -18,19 +18,37 @@ __all__ = ["ControlFlowOperators"]
 
 
 class ControlFlowOperators:
-    """What a model of merged paths calls while it is traced."""
+    """Runs a model of merged paths, and records what that calls."""
 
     def __init__(
-        self, recording: Callable[[], Recorder], body: Callable[..., GraphModule], fakes: Fakes, sizes: Any
+        self, recording: Callable[[], Recorder], body: Callable[..., GraphModule], fakes: Fakes, merged: Any
     ) -> None:
         """Args:
         recording: Gives the recorder that operators are recorded by at the moment.
         body: Traces a function as the body of an operator.
         fakes: The tensors without values of the trace.
-        sizes: The sizes for which each branch runs, where sizes decide; else None.
+        merged: The merged paths; see `opbridge.capture.control_flow.lowering`.
         """
-        self._recording, self._body, self._fakes, self._sizes = recording, body, fakes, sizes
+        self._recording, self._body, self._fakes, self._merged = recording, body, fakes, merged
         self._origin: tuple[Any, str] = tuple, ""
+
+    def run(self, inputs: dict[str, Any]) -> tuple[list[Any], Any]:
+        """The leaves of what the model returns for inputs by name, and their structure."""
+        merged = self._merged
+        merged.begin = self.begin
+        merged.branch = self.branch
+        merged.repeat = self.repeat
+        merged.negated = self.negated
+        for symbol, limits in merged.limits.items():
+            torch_known_sizes.suppose_limits(self._fakes.sizes.env, symbol, *limits)
+        with self._knowing_sizes():
+            return list(merged(inputs)), merged.structure
+
+    def _knowing_sizes(self) -> contextlib.AbstractContextManager[None]:
+        """Within this context, questions are answered for the sizes of the path that runs, where sizes decide."""
+        if self._merged.sizes is None:
+            return contextlib.nullcontext()
+        return torch_decisions.knowing_sizes(self._fakes.sizes.env, self._merged.sizes.value)
 
     def begin(self, sources: Any, path: str) -> None:
         """Sets the lines and the module of the operators that follow."""
@@ -47,7 +65,7 @@ class ControlFlowOperators:
         if value is not None:
             return results_for(value)
         bodies = []
-        sizes = self._sizes
+        sizes = self._merged.sizes
         for answer in (True, False):
             with torch_decisions.supposing(condition, answer) if sizes is None else contextlib.nullcontext():
                 bodies.append(self._body(lambda answer=answer: tuple(results_for(answer))))

@@ -97,6 +97,10 @@ class Recorder:
         self.draws: SeededDraws = SeededDraws() if outside is None else outside.draws
         self.is_differentiating = self.is_describing = False
 
+    def for_body(self) -> Recorder:
+        """What records the body of an operator of this graph."""
+        return Recorder(self.tracer.on_node, self.fake_mode, self._constant, self)
+
     @contextlib.contextmanager
     def recording(self, *, differentiated: bool = False) -> Iterator[None]:
         """Within this context, this is the graph that operators are recorded in.

@@ -135,7 +135,7 @@ class _Rewriting:
 
     def _body(self, function: Any, *args: Any) -> GraphModule:
         outer = self._recording
-        inner = self._recording = Recorder(self._note, self._fake_mode, self._constant, outer)
+        inner = self._recording = outer.for_body()
         try:
             return body_of(inner, function, args, differentiated=False)
         finally:

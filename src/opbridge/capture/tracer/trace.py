@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -13,12 +12,9 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from opbridge.base.locks import process_state
-from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private import (
-    torch_decisions,
     torch_hashed_sizes,
     torch_higher_order,
-    torch_known_sizes,
     torch_overrides,
     torch_proxies,
     torch_shape_env,
@@ -30,6 +26,7 @@ from opbridge.base.torch_private import (
 )
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.input_names import input_names
+from opbridge.capture.tracer.branch_questions import BranchQuestions
 from opbridge.capture.tracer.builtin_functions import following_sizes
 from opbridge.capture.tracer.contiguous_copies import ContiguousCopies, Copying
 from opbridge.capture.tracer.control_flow_operators import ControlFlowOperators
@@ -46,7 +43,6 @@ from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.recurrent_layers import checking_symbolic_sizes
 from opbridge.capture.tracer.repeating import Repeating
 from opbridge.capture.tracer.returned_lists import with_lists_joined
-from opbridge.capture.tracer.sparse_operators import dense_form
 from opbridge.capture.tracer.subgraphs import body_of
 from opbridge.capture.tracer.symbolic_list import forming
 from opbridge.capture.tracer.symbolic_loops import asking
@@ -56,15 +52,16 @@ from opbridge.capture.tracer.taking_sequences import (
     repeating_lists,
     taking_sequences,
 )
+from opbridge.capture.tracer.traced_call import TracedCall
 from opbridge.capture.tracer.triton_launches import recording_launches
-from opbridge.capture.tracer.weights import constant_names, parts_of, replaced, shapes_of_earlier_runs, state_of
+from opbridge.capture.tracer.weight_nodes import WeightNodes
+from opbridge.capture.tracer.weights import replaced, shapes_of_earlier_runs
 from opbridge.errors import CaptureError
-from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition, Weight
+from opbridge.graph.captured_graph import CapturedGraph, Leaf, SizeCondition
 from opbridge.model_support import applying
 
 __all__ = ["trace"]
 
-_PREFIXES = {"parameter": "p", "buffer": "b", "constant": "c"}
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _CONSTANT = (int, float, complex, str, type(None), torch.dtype, torch.device, torch.nn.Module)
 
@@ -114,13 +111,8 @@ def trace(
     """
     with process_state:  # it replaces functions of torch's
         run = _Run(
-            module,
-            args,
-            dict(kwargs),
-            shapes,
-            general=general,
-            gradients=gradients,
-            dynamic=dynamic,
+            TracedCall(module, args, dict(kwargs), shapes, gradients),
+            Fakes(general=general, dynamic=dynamic, axes=shapes.axes.values()),
             repeating=None if expected is None else Repeating(expected.graph),
             calls=calls,
             answers=answers,
@@ -131,63 +123,56 @@ def trace(
 
 
 class _Run:
-    """One run of the module.
-
-    Attributes:
-        weights: The parameters, buffers and constants, by placeholder.
-    """
+    """One run of a module."""
 
     def __init__(
         self,
-        module: torch.nn.Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        shapes: Shapes,
+        call: TracedCall,
+        fakes: Fakes,
         *,
-        general: bool,
-        gradients: str,
-        dynamic: frozenset[str],
         repeating: Repeating | None,
         calls: FollowingCalls | None,
         answers: Any,
         merged: Any,
         copying: Copying,
     ) -> None:
-        self._answers, self._merged = answers, merged
+        self._call, self._fakes, self._calls = call, fakes, calls
         self._copies = ContiguousCopies(copying)
-        self._calls = calls
-        self._module, self._args, self._kwargs = module, args, kwargs
-        self._shapes = shapes
-        self._gradients = gradients
-        self._fakes = Fakes(general=general, dynamic=dynamic, axes=shapes.axes.values())
-        self._origins = Origins(module)
-        self._repeating = repeating
-        self._note = self._origins.note if repeating is None else self._compare
+        self._origins = Origins(call.module)
+        self._weights = WeightNodes(call.module, fakes)
+        note: Callable[[Node], None] = (
+            self._origins.note if repeating is None else lambda node: repeating.note(self._recorder.graph, node)
+        )
         self._operators: ControlFlowOperators | None = None
         if merged is not None:
-            self._operators = ControlFlowOperators(lambda: self._recording, self._body, self._fakes, merged.sizes)
-            self._note = self._operators.note_origin
+            self._operators = ControlFlowOperators(lambda: self._recording, self._body, fakes, merged)
+            note = self._operators.note_origin
         known = Known.ALL if answers is None and merged is None else Known.QUOTIENTS
-        self._recorder = Recorder(self._note, self._fakes.mode, self._constant, known=known)
+        self._recorder = Recorder(note, fakes.mode, self._weights.constant, known=known)
         self._recording = self._recorder
-        self._constant_names: dict[int, str] | None = None
-        self._first: Node | None = None
-        self.weights: dict[Node, Weight] = {}
+        self._questions: BranchQuestions | None = None
+        if answers is not None:
+            self._questions = BranchQuestions(
+                answers, self._recorder, lambda: self._recording, self._origins, fakes.sizes
+            )
 
     def graph(self) -> CapturedGraph:
         """The graph."""
-        recorder = self._recorder
+        call, recorder, sizes = self._call, self._recorder, self._fakes.sizes
         leaves, inputs = self._inputs()
         end = recorder.graph.placeholder("end_of_inputs")
-        self._first = next((leaf.node for leaf in inputs if leaf.node is not None), end)
-        state = list(state_of(self._module))
-        self._fakes.expect(part for _, _, tensor in state for part in parts_of(tensor))
-        for kind, name, tensor in state:
-            self._track_state(kind, name, tensor)
-        _, structure = pytree.tree_flatten((self._args, self._kwargs))
-        with replaced(self._module, self._fakes.of), self._running():
+        first = next((leaf.node for leaf in inputs if leaf.node is not None), end)
+        self._weights.track_state(recorder, first, requires_grad=call.parameters_require_gradients)
+        _, structure = pytree.tree_flatten((call.args, call.kwargs))
+        with replaced(call.module, self._fakes.of), self._running():
             args, kwargs = pytree.tree_unflatten(leaves, structure)  # a container may compute with what it holds
-            found, returned_structure = self._run(args, kwargs)
+            if self._operators is None:
+                found, returned_structure = self._run(args, kwargs)
+            else:
+                given = zip(inputs, pytree.tree_leaves((args, kwargs)), strict=True)
+                found, returned_structure = self._operators.run(
+                    {leaf.name: value for leaf, value in given if leaf.node is not None}
+                )
             outputs = [self._output(value) for value in found]
         recorder.graph.erase_node(end)
         module = recorder.finish(tuple(outputs))
@@ -196,110 +181,57 @@ class _Run:
             module,
             tuple(inputs),
             tuple(map(_leaf, torch_tracing.output_paths(returned_structure), outputs)),
-            self.weights,
+            self._weights.found,
             returned_structure,
-            self._fakes.sizes.ranges(),
-            tuple(SizeCondition(*each) for each in self._fakes.sizes.conditions()),
-            self._fakes.sizes.places(),
-            zeros=self._fakes.sizes.zeros(),
+            sizes.ranges(),
+            tuple(SizeCondition(*each) for each in sizes.conditions()),
+            sizes.places(),
+            zeros=sizes.zeros(),
         )
 
     def _run(self, args: Any, kwargs: Any) -> tuple[list[Any], Any]:
         """The leaves of what the model returns, and their structure."""
-        if self._merged is not None:
-            leaves = pytree.tree_leaves((args, kwargs))
-            given = {name: leaf for name, leaf in zip(self._names, leaves, strict=True) if name}
-            assert self._operators is not None
-            self._merged.begin = self._operators.begin
-            self._merged.branch = self._operators.branch
-            self._merged.repeat = self._operators.repeat
-            self._merged.negated = self._operators.negated
-            for symbol, limits in self._merged.limits.items():
-                torch_known_sizes.suppose_limits(self._fakes.sizes.env, symbol, *limits)
-            with self._knowing_sizes():
-                return list(self._merged(given)), self._merged.structure
+        module, questions = self._call.module, self._questions
         with self._origins.following(), self._noting_zeros(), self._recorder.draws.running():
-            if self._answers is None:
+            if questions is None:
                 with contextlib.nullcontext() if self._calls is None else keeping_numbers():
-                    return pytree.tree_flatten(with_lists_joined(self._module(*args, **kwargs)))
-            self._outermost = self._answers.outermost = sys._getframe()
+                    return pytree.tree_flatten(with_lists_joined(module(*args, **kwargs)))
+            answers = questions.answers
+            answers.outermost = sys._getframe()
             self._recorder.tracer.computes_sizes = True
             with (
-                torch_decisions.answering(
-                    self._fakes.sizes.env,
-                    self._decide,
-                    self._answers.elements_asked_for,
-                    self._answers.chosen,
-                    self._answers.note_again,
-                ),
-                self._asking_sizes(),
-                self._answers.iterations.counting(),
-                asking(self._answers.loops),
+                questions.answering(),
+                answers.iterations.counting(),
+                asking(answers.loops),
                 forming(form_of, replace_form, note_prepended),
                 iterating_tensors(),
             ):
-                return pytree.tree_flatten(with_lists_joined(self._module(*args, **kwargs)))
-
-    def _asking_sizes(self) -> contextlib.AbstractContextManager[None]:
-        """Within this context, questions about sizes are decisions, where they are to be."""
-        if self._answers.sizes is None:
-            return contextlib.nullcontext()
-        return torch_decisions.asking_sizes(self._fakes.sizes.env, self._decide_by_size)
-
-    def _decide_by_size(self, condition: torch.SymBool, asked: torch_shape_env.AskedNow, answer: bool) -> None:
-        """Notes a question about sizes: as a decision, or as what has to hold where it is asked."""
-        answers, recorder = self._answers, self._recorder
-        may_decide = self._recording is recorder and not recorder.is_differentiating
-        if not answers.sizes.decides(*asked, by_operator=recorder.is_describing or not may_decide):
-            line = torch_shape_env.line_of_question(self._fakes.sizes.env)
-            answers.sizes.note_condition(asked, answer, line)
-            return
-        made = len(answers.events)
-        with paused():
-            answers.answer(recorder, condition, self._outermost, self._origins.stack(), question=asked[0], given=answer)
-        if len(answers.events) > made:
-            answers.sizes.note_decision(asked, torch_shape_env.line_of_question(self._fakes.sizes.env))
-
-    def _knowing_sizes(self) -> contextlib.AbstractContextManager[None]:
-        """Within this context, questions are answered for the sizes of the path that runs, where sizes decide."""
-        if self._merged.sizes is None:
-            return contextlib.nullcontext()
-        return torch_decisions.knowing_sizes(self._fakes.sizes.env, self._merged.sizes.value)
+                return pytree.tree_flatten(with_lists_joined(module(*args, **kwargs)))
 
     def _noting_zeros(self) -> contextlib.AbstractContextManager[None]:
-        return torch_shape_env.noting_zeros(self._fakes.sizes.env) if self._shapes.axes else contextlib.nullcontext()
-
-    def _decide(self, condition: torch.SymBool, element: tuple[int, int] | None) -> bool | None:
-        recorder = self._recorder
-        if self._recording is not recorder:
-            return None
-        recorder.questions += recorder.is_describing
-        number = recorder.questions if recorder.is_describing else torch_hashed_sizes.key_asked_about()
-        with paused():
-            return self._answers.answer(
-                recorder, condition, self._outermost, self._origins.stack(), element, of_operator=number
-            )
+        if not self._call.has_dynamic_sizes:
+            return contextlib.nullcontext()
+        return torch_shape_env.noting_zeros(self._fakes.sizes.env)
 
     def _inputs(self) -> tuple[list[Any], list[Leaf]]:
         """The leaves that the module is run on, and the graph's inputs."""
+        call = self._call
         leaves, inputs = [], []
-        names = input_names(self._module, self._args, self._kwargs)
-        for (name, place), leaf in zip(names, pytree.tree_leaves((self._args, self._kwargs)), strict=True):
+        names = input_names(call.module, call.args, call.kwargs)
+        for (name, place), leaf in zip(names, pytree.tree_leaves((call.args, call.kwargs)), strict=True):
             fake, node = self._input(name, place, leaf)
             leaves.append(fake)
             inputs.append(Leaf(name, node, None if node is not None else leaf))
-        self._names = [leaf.name if leaf.node is not None else "" for leaf in inputs]
         return leaves, inputs
 
     def _input(self, name: str, place: str, leaf: Any) -> tuple[Any, Node | None]:
-        recorder = self._recorder
+        call, recorder = self._call, self._recorder
         if isinstance(leaf, torch.Tensor):
-            axes = {index: axis for (tensor, index), axis in self._shapes.axes.items() if tensor == id(leaf)}
-            fake = self._fakes.input(leaf, axes, requires_grad=bool(self._gradients))
+            fake = self._fakes.input(leaf, call.axes_of(leaf), requires_grad=bool(call.gradients))
             node = torch_proxies.placeholder(recorder.graph, name)
             recorder.track(fake, node)
             return fake, node
-        if type(leaf) is int and place in self._shapes.numbers:
+        if type(leaf) is int and place in call.shapes.numbers:
             number = self._fakes.size(Axis(place, None, None, leaf))
             if isinstance(number, torch.SymInt):
                 node = torch_proxies.placeholder(recorder.graph, name)
@@ -308,47 +240,6 @@ class _Run:
         if isinstance(leaf, _CONSTANT):
             return leaf, None
         raise ValueError(f"Unsupported input type {type(leaf)}.")
-
-    def _compare(self, node: Node) -> None:
-        assert self._repeating is not None
-        self._repeating.note(self._recorder.graph, node)
-
-    def _track_state(self, kind: str, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        """Makes a tensor without values stand for a parameter or a buffer; a wrapper is rebuilt around such tensors."""
-        if torch_subclasses.is_wrapper(tensor):
-            parts = torch_subclasses.wrapped_tensors(tensor).items()
-            inner = {each: self._track_state(kind, f"{name}.{each}", part) for each, part in parts}
-            with self._fakes.mode:
-                fake = torch_subclasses.rebuilt(tensor, inner)
-            self._fakes.stands_for(fake, tensor)
-            return fake
-        recorder = self._recorder
-        fake = self._fakes.of(tensor, requires_grad=self._gradients == "inputs and parameters")
-        recorder.track(fake, self._weight(kind, name, tensor), tensor)
-        recorder.constants.add_weight(recorder.tracked(fake).node, tensor)
-        return fake
-
-    def _weight(self, kind: str, name: str, tensor: torch.Tensor) -> Node:
-        graph = self._recorder.graph
-        with graph.inserting_before(self._first):
-            node = graph.placeholder(f"{_PREFIXES[kind]}_{re.sub(r'[^a-zA-Z0-9]', '_', name).lower()}")
-        self.weights[node] = Weight(name, dense_form(tensor), kind, str(tensor.layout).removeprefix("torch."))
-        return node
-
-    def _constant(self, recorder: Recorder, tensor: torch.Tensor) -> Node:
-        """The node of a tensor with values that is no parameter or buffer."""
-        fake = self._fakes.of(tensor)
-        if recorder is not self._recorder:  # the body of an operator has no weights of its own
-            name = recorder.tracer.get_fresh_qualname("_tensor_constant")
-            setattr(recorder.tracer.root, name, tensor)
-            node = recorder.tracer.create_node("get_attr", name, (), {})
-        else:
-            if self._constant_names is None:
-                self._constant_names = constant_names(self._module)
-            name = self._constant_names.get(id(tensor)) or f"lifted_tensor_{len(self.weights)}"
-            node = self._weight("constant", name, tensor)
-        recorder.track(fake, node, tensor)
-        return node
 
     def _output(self, value: Any) -> Any:
         if torch_subclasses.is_wrapper(value):
@@ -364,8 +255,7 @@ class _Run:
 
     def _body(self, function: Any, *args: Any) -> GraphModule:
         outer = self._recording
-        inner = Recorder(self._note, self._fakes.mode, self._constant, outer)
-        self._recording = inner
+        inner = self._recording = outer.for_body()
         try:
             return body_of(inner, function, args, differentiated=outer.is_differentiating)
         finally:
@@ -395,7 +285,7 @@ class _Run:
             stack.enter_context(taking_sequences())
             stack.enter_context(checking_normalised_sizes())
             stack.enter_context(masks_of_any_length())
-            stack.enter_context(applying.applied(self._module))
+            stack.enter_context(applying.applied(self._call.module))
             stack.enter_context(torch_overrides.making_nested_tensors())
             stack.enter_context(torch_overrides.asserting_valid_distributions())
             stack.enter_context(torch_transforms.around_transforms(begin, transforms.close))
@@ -403,15 +293,15 @@ class _Run:
                 torch_transforms.around_backward(lambda: self._recording.recording(differentiated=True))
             )
             stack.enter_context(torch_hashed_sizes.hashed(self._calls is not None and self._calls.everywhere))
-            if self._shapes.axes:
-                stack.enter_context(shapes_of_earlier_runs(self._module))
+            if self._call.has_dynamic_sizes:
+                stack.enter_context(shapes_of_earlier_runs(self._call.module))
             if self._calls is not None:
                 stack.enter_context(self._calls.following())
                 stack.enter_context(repeating_lists())
                 stack.enter_context(torch_sizes_in_python.taken_by_python())
                 if self._calls.everywhere:
-                    stack.enter_context(applying.applied_to_sizes_in_python(self._module))
-                stack.enter_context(following_sizes(self._module))
+                    stack.enter_context(applying.applied_to_sizes_in_python(self._call.module))
+                stack.enter_context(following_sizes(self._call.module))
             else:
                 stack.enter_context(following_sizes(None))
             stack.enter_context(recording_launches(lambda: self._recording))
