@@ -11,7 +11,9 @@ May import: dynamic_shapes, and what the capture stands on.
 | branch_questions | what the model asks about data and sizes, where other code answers |
 | control_flow_operators | a model of merged paths, with its `cond` and `while_loop` |
 | recorder, recording | the graph of one function while that runs, and what other modules need of it |
+| recording_modes | the modes by which torch calls it, before autograd or after it |
 | tracked_tensors, kinds_of_operators | the tensors that it knows, and the operators that it treats alike |
+| known_values, operator_questions | the values that it knows, and what operators ask about data |
 | fakes, weights | tensors without values, and their place in the module |
 | weight_nodes | the parameters, buffers and constants in the graph |
 | shape_functions, shapes_of_parts | the shapes of what frequent composite operators give |

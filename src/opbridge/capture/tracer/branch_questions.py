@@ -64,7 +64,7 @@ class BranchQuestions:
         """Notes a question about sizes: as a decision, or as what has to hold where it is asked."""
         answers, recorder = self.answers, self._recorder
         may_decide = self._recording() is recorder and not recorder.is_differentiating
-        if not answers.sizes.decides(*asked, by_operator=recorder.is_describing or not may_decide):
+        if not answers.sizes.decides(*asked, by_operator=recorder.questions.is_describing or not may_decide):
             answers.sizes.note_condition(asked, answer, torch_shape_env.line_of_question(self._env))
             return
         made = len(answers.events)
@@ -80,8 +80,7 @@ class BranchQuestions:
         answers, recorder = self.answers, self._recorder
         if self._recording() is not recorder:
             return None
-        recorder.questions += recorder.is_describing
-        number = recorder.questions if recorder.is_describing else torch_hashed_sizes.key_asked_about()
+        number = recorder.questions.next_number() or torch_hashed_sizes.key_asked_about()
         with paused():
             answer: bool = answers.answer(
                 recorder, condition, answers.outermost, self._origins.stack(), element, of_operator=number

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Node
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.fx import Graph, GraphModule, Node
 
 from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private import torch_proxies, torch_shape_env, torch_sizes, torch_subclasses, torch_tracing
@@ -30,9 +29,9 @@ from opbridge.capture.tracer import (
     symbolic_scalars,
     triton_launches,
 )
-from opbridge.capture.tracer.constants import Constants
-from opbridge.capture.tracer.known_items import Known, KnownItems
-from opbridge.capture.tracer.seeded_draws import SeededDraws
+from opbridge.capture.tracer.known_values import KnownValues
+from opbridge.capture.tracer.operator_questions import OperatorQuestions
+from opbridge.capture.tracer.recording_modes import RecordingModes
 from opbridge.capture.tracer.tracked_tensors import Tracked, TrackedTensors
 from opbridge.errors import CaptureError
 
@@ -57,19 +56,16 @@ class Recorder:
         note: Called with each new node.
         fake_mode: The mode that computes the shapes and dtypes of results.
         constant: Called with a tensor that has values and that the graph does not know; returns its node.
+        values: What is known of the values in the graph.
         outside: The recorder of the graph that this one is the body of an operator of.
-        known: Which integers that are computed from sizes by way of tensors are known; in a body, those outside of it.
 
     Attributes:
         tracer: The graph, as torch sees it.
-        before: The mode that records operators before autograd.
-        after: The mode that records operators after autograd.
-        known_lengths: Gives the lengths that sequences are packed by, where their node depends on no input.
-        draws: The random numbers that are the same in each run.
+        fake_mode: The same.
+        values: The same.
+        outside: The same.
+        questions: The questions that an operator asks while its result is described.
         casts: How many operators were run by a rule of autocast's.
-        is_differentiating: Whether operators are being recorded after autograd.
-        is_describing: Whether the result of an operator is being described, whose rank does not depend on its sizes.
-        questions: How many questions about data have been asked since that began.
     """
 
     def __init__(
@@ -77,43 +73,43 @@ class Recorder:
         note: Callable[[Node], None],
         fake_mode: Any,
         constant: Callable[[Recorder, torch.Tensor], Node],
+        values: KnownValues,
         outside: Recorder | None = None,
-        known: Known = Known.NONE,
     ) -> None:
-        self._ranks = open_ranks.OpenRanks()
-        self._tensors = TrackedTensors(self._ranks)
+        self._tensors = TrackedTensors()
         self.tracer = torch_proxies.GraphTracer(note, self._tensors)
         self._tensors.proxy = self.tracer.proxy
-        self.graph = self.tracer.graph
         self.fake_mode = fake_mode
-        self.outside = outside
-        self.constants = Constants()
-        self.items: KnownItems = KnownItems(self.constants, known if outside is None else outside.items.known)
-        self.before = torch_proxies.before_autograd(self.tracer, self._call_before_autograd)
-        self.after = torch_proxies.after_autograd(self.tracer, self._call_after_autograd)
         self._constant = constant
-        self.known_lengths = self._known_lengths
-        self.casts = self.questions = 0
-        self.draws: SeededDraws = SeededDraws() if outside is None else outside.draws
-        self.is_differentiating = self.is_describing = False
+        self.values, self.outside = values, outside
+        self._modes = RecordingModes(
+            torch_proxies.before_autograd(self.tracer, self._call_before_autograd),
+            torch_proxies.after_autograd(self.tracer, self._call_after_autograd),
+        )
+        self.questions = OperatorQuestions()
+        self.casts = 0
+
+    @property
+    def graph(self) -> Graph:
+        """The nodes."""
+        return self.tracer.graph
+
+    @property
+    def is_differentiating(self) -> bool:
+        """Whether operators are being recorded after autograd."""
+        return self._modes.is_differentiating
 
     def for_body(self) -> Recorder:
         """What records the body of an operator of this graph."""
-        return Recorder(self.tracer.on_node, self.fake_mode, self._constant, self)
+        return Recorder(self.tracer.on_node, self.fake_mode, self._constant, self.values.for_body(), self)
 
-    @contextlib.contextmanager
-    def recording(self, *, differentiated: bool = False) -> Iterator[None]:
+    def recording(self, *, differentiated: bool = False) -> contextlib.AbstractContextManager[None]:
         """Within this context, this is the graph that operators are recorded in.
 
         Args:
             differentiated: Whether they are recorded after autograd and the transforms of torch.func.
         """
-        kept, self.is_differentiating = self.is_differentiating, differentiated
-        try:
-            with _attention(differentiated), torch_proxies.active(self.after if differentiated else self.before):
-                yield
-        finally:
-            self.is_differentiating = kept
+        return self._modes.active(differentiated=differentiated)
 
     def finish(self, output: Any) -> GraphModule:
         """The graph as a module, which is complete with what it returns."""
@@ -179,15 +175,7 @@ class Recorder:
 
     def settle_ranks(self, values: Any) -> None:
         """Asks for the ranks of tensors, where they are open."""
-        if not self._ranks:
-            return
-        for value in values:
-            if isinstance(value, torch.Tensor):
-                found = self._tensors.find(value)
-                if found is not None:
-                    self._ranks.settle(found.node)
-            elif isinstance(value, (list, tuple)):
-                self.settle_ranks(value)
+        self._tensors.settle_ranks(values)
 
     def _call_before_autograd(self, function: Any, args: Any, kwargs: Any) -> Any:
         if torch_proxies.has_nested(args, kwargs):
@@ -252,7 +240,7 @@ class Recorder:
         if "generator" in kwargs:
             function, kwargs = generators.left_out(function, kwargs)
         if torch.Tag.nondeterministic_seeded in function.tags and not has_generator:
-            if (drawn := self.draws.of(function, args, kwargs)) is not None:
+            if (drawn := self.values.draws.of(function, args, kwargs)) is not None:
                 if function._schema.is_mutable:
                     return self.record(_aten.copy_.default, (args[0], drawn), {})
                 return self.record(_aten.lift_fresh_copy.default, (drawn,), {})
@@ -272,7 +260,7 @@ class Recorder:
         for name, value in kwargs.items():
             fake_keywords[name], keywords[name] = self._converted(value)
         if torch.Tag.data_dependent_output in function.tags:
-            known, value = self.constants.result(function, arguments, keywords)
+            known, value = self.values.constants.result(function, arguments, keywords)
             if known:
                 return value
             size = packed_sequences.first_batch_size(function, arguments)
@@ -284,15 +272,14 @@ class Recorder:
         env = self.fake_mode.shape_env
         before = torch_shape_env.questions(env)
         shape = shape_functions.shape_function(function, fakes, fake_keywords)
-        lengths = self.known_lengths(arguments[1]) if function is _aten._pack_padded_sequence.default else None
+        lengths = self.values.lengths(arguments[1]) if function is _aten._pack_padded_sequence.default else None
         if lengths is not None:
             shape = functools.partial(packed_sequences.pack, known=lengths)
         opened = [] if self.is_differentiating or self.outside else open_ranks.open_sizes(function, fakes)
         if opened:
             shape = open_ranks.squeeze_by_example
-        item = self.items.item(function, arguments)
-        self.is_describing = "squeeze" not in function._schema.name  # whose rank is what is asked
-        self.questions = 0
+        item = self.values.items.item(function, arguments)
+        self.questions.begin(function)
         try:
             if item is not None:
                 result: Any = item
@@ -304,7 +291,7 @@ class Recorder:
             refused_sizes.note_error(error, function, fakes, fake_keywords)
             raise
         finally:
-            is_described, self.is_describing = self.is_describing, False
+            is_described = self.questions.end()
         if not self.is_differentiating and is_described:
             torch_shape_env.note_questions_of_operator(env, before, function._schema.name)
         if function is _aten._new_zeros_with_same_feature_meta.default:
@@ -313,18 +300,13 @@ class Recorder:
         if lengths is not None:
             node.meta["lengths"] = lengths
         if opened:
-            self._ranks.add(node, opened)
-        self.constants.add(function, node)
-        self.items.add(function, node, result)
+            self._tensors.ranks.add(node, opened)
+        self.values.add(function, node, result)
         self.bind(result, node)
         if function in kinds_of_operators.PARTS and self._is_new_symbol(result.storage_offset()):
             self.tracer.bind_size(result.storage_offset(), functools.partial(self._offset_of, node))
         torch_sizes.note_unknown_symbols(node, self.fake_mode.shape_env, result)
         return result
-
-    def _known_lengths(self, lengths: Node) -> list[int] | None:
-        known, values = self.constants.result(torch.Tensor.tolist, (lengths,), {})
-        return values if known else None
 
     def bind(self, result: Any, node: Node) -> None:
         """Makes a node stand for a result, and a getitem for each of several."""
@@ -337,7 +319,7 @@ class Recorder:
             for index, item in enumerate(result):
                 if isinstance(item, (torch.Tensor, list, tuple, *_NUMBERS)):
                     inner = self.tracer.create_node("call_function", operator.getitem, (node, index), {})
-                    self.constants.add(operator.getitem, inner)
+                    self.values.constants.add(operator.getitem, inner)
                     self.bind(item, inner)
         else:
             node.meta["val"] = result
@@ -351,12 +333,12 @@ class Recorder:
             {name: self._converted(value)[1] for name, value in kwargs.items()},
             _name(function),
         )
-        self.constants.add(function, node)
+        self.values.constants.add(function, node)
         self.bind(result, node)
 
     def sparse_weight(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The sparse weight that a tensor of the graph stands for; None for any other tensor."""
-        return self.constants.sparse_weight(self.tracked(tensor).node)
+        return self.values.constants.sparse_weight(self.tracked(tensor).node)
 
     def _is_nonzero(self, tensor: torch.Tensor) -> Any:
         """What `bool(tensor)` asks for, as operators that a graph can hold."""
@@ -388,7 +370,7 @@ class Recorder:
         """
         found = self._tensors.find(tensor)
         if found is not None:
-            self._ranks.settle(found.node)
+            self._tensors.ranks.settle(found.node)
             return found
         if isinstance(tensor, torch_proxies.FakeTensor):
             if self.outside is not None:
@@ -399,7 +381,7 @@ class Recorder:
                 "in an earlier run. Compute it in forward(), or pass it as an input."
             )
         node = self._constant(self, tensor)
-        self.constants.add_weight(node, tensor)
+        self.values.constants.add_weight(node, tensor)
         return self._tensors.found[id(tensor)]
 
     def free(self, value: Any) -> Node:
@@ -435,11 +417,6 @@ class Recorder:
         made = self.tracer.create_node("call_function", _aten.sym_storage_offset.default, (node,), {})
         made.meta["val"] = node.meta["val"].storage_offset()
         return made
-
-
-def _attention(differentiated: bool) -> contextlib.AbstractContextManager[Any]:
-    """A context in which the derivatives of attention are those of products and a softmax, not one fused operator."""
-    return sdpa_kernel(SDPBackend.MATH) if differentiated else contextlib.nullcontext()
 
 
 @functools.cache

@@ -17,18 +17,20 @@ class Recording(Protocol):
     """The graph of one function, while that runs: see `opbridge.capture.tracer.recorder.Recorder`.
 
     Attributes:
-        graph: The nodes.
         tracer: The graph, as torch sees it.
         outside: What records the graph around this one, where this is a body.
         casts: How many operators were run by a rule of autocast's.
         fake_mode: The mode that computes the shapes and dtypes of results.
     """
 
-    graph: Graph
     tracer: torch_proxies.GraphTracer
     outside: Any
     casts: int
     fake_mode: Any
+
+    @property
+    def graph(self) -> Graph:
+        """The nodes."""
 
     def recording(self, *, differentiated: bool = False) -> contextlib.AbstractContextManager[None]:
         """Within this context, this is the graph that operators are recorded in."""

@@ -22,6 +22,7 @@ from opbridge.base.torch_private import (
     torch_tracing,
 )
 from opbridge.base.torch_private.torch_branch_operators import DECISION
+from opbridge.capture.tracer.known_values import KnownValues
 from opbridge.capture.tracer.out_of_place import out_of_place
 from opbridge.capture.tracer.recorder import Recorder
 from opbridge.capture.tracer.subgraphs import body_of
@@ -60,8 +61,7 @@ class _Rewriting:
     def __init__(self, graph: CapturedGraph, fake_mode: Any) -> None:
         self._graph = graph
         self._fake_mode = fake_mode
-        self._recorder = Recorder(self._note, fake_mode, self._constant)
-        self._recorder.known_lengths = self._lengths
+        self._recorder = Recorder(self._note, fake_mode, self._constant, KnownValues(lengths=self._lengths))
         self._recording = self._recorder
         self._original: Node | None = None
         self._copies: dict[Node, Node] = {}

@@ -33,6 +33,7 @@ from opbridge.capture.tracer.control_flow_operators import ControlFlowOperators
 from opbridge.capture.tracer.fakes import Fakes
 from opbridge.capture.tracer.idle_questions import leaving_out_idle_questions
 from opbridge.capture.tracer.known_items import Known
+from opbridge.capture.tracer.known_values import KnownValues
 from opbridge.capture.tracer.list_forms import form_of
 from opbridge.capture.tracer.loop_filled_lists import note_prepended, replace_form
 from opbridge.capture.tracer.normalised_sizes import checking_normalised_sizes
@@ -148,7 +149,7 @@ class _Run:
             self._operators = ControlFlowOperators(lambda: self._recording, self._body, fakes, merged)
             note = self._operators.note_origin
         known = Known.ALL if answers is None and merged is None else Known.QUOTIENTS
-        self._recorder = Recorder(note, fakes.mode, self._weights.constant, known=known)
+        self._recorder = Recorder(note, fakes.mode, self._weights.constant, KnownValues(known))
         self._recording = self._recorder
         self._questions: BranchQuestions | None = None
         if answers is not None:
@@ -192,7 +193,7 @@ class _Run:
     def _run(self, args: Any, kwargs: Any) -> tuple[list[Any], Any]:
         """The leaves of what the model returns, and their structure."""
         module, questions = self._call.module, self._questions
-        with self._origins.following(), self._noting_zeros(), self._recorder.draws.running():
+        with self._origins.following(), self._noting_zeros(), self._recorder.values.draws.running():
             if questions is None:
                 with contextlib.nullcontext() if self._calls is None else keeping_numbers():
                     return pytree.tree_flatten(with_lists_joined(module(*args, **kwargs)))

@@ -27,10 +27,17 @@ class Tracked(NamedTuple):
 
 
 class TrackedTensors:
-    """The tensors that a graph knows, by identity, with the methods that torch uses."""
+    """The tensors that a graph knows, by identity, with the methods that torch uses.
 
-    def __init__(self, ranks: open_ranks.OpenRanks) -> None:
-        self._ranks = ranks
+    Attributes:
+        found: What is known of each, by its identity.
+        alive: The tensors.
+        ranks: The nodes whose rank is open.
+        proxy: Gives what torch takes for a node.
+    """
+
+    def __init__(self) -> None:
+        self.ranks = open_ranks.OpenRanks()
         self.found: dict[int, Tracked] = {}
         self.alive: list[torch.Tensor] = []
         self._by_memory: dict[int, list[torch.Tensor]] = {}
@@ -54,6 +61,18 @@ class TrackedTensors:
                     break
         return found
 
+    def settle_ranks(self, values: Any) -> None:
+        """Asks for the ranks of tensors, and of those in lists and tuples, where they are open."""
+        if not self.ranks:
+            return
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                found = self.find(value)
+                if found is not None:
+                    self.ranks.settle(found.node)
+            elif isinstance(value, (list, tuple)):
+                self.settle_ranks(value)
+
     def __setitem__(self, tensor: torch.Tensor, slot: Any) -> None:
         self.found[id(tensor)] = Tracked(slot.proxy.node, tensor)
         self.alive.append(tensor)
@@ -68,5 +87,5 @@ class TrackedTensors:
         found = self.find(tensor)
         if found is None:
             raise KeyError(tensor)
-        self._ranks.settle(found.node)
+        self.ranks.settle(found.node)
         return torch_proxies.Slot(self.proxy(found.node), None)

@@ -65,7 +65,7 @@ class WeightNodes:
             return fake
         fake = self._fakes.of(tensor, requires_grad=requires_grad)
         recorder.track(fake, self._placeholder(recorder, kind, name, tensor), tensor)
-        recorder.constants.add_weight(recorder.tracked(fake).node, tensor)
+        recorder.values.constants.add_weight(recorder.tracked(fake).node, tensor)
         return fake
 
     def constant(self, recorder: Recorder, tensor: torch.Tensor) -> Node:
