@@ -20,7 +20,8 @@ from opbridge.base.python_private.instructions import by_code
 from opbridge.base.python_private.loops import iterations
 from opbridge.base.torch_private.torch_branch_operators import FIRST_ITERATION
 from opbridge.capture.tracer.append_only_lists import held_in
-from opbridge.capture.tracer.symbolic_loops import Loops, runs_in
+from opbridge.capture.tracer.loop_spans import runs_in
+from opbridge.capture.tracer.symbolic_loops import Loops
 
 __all__ = ["AskedAgain", "WhileLoops", "is_asked_in_loop"]
 
@@ -45,13 +46,11 @@ class AskedAgain:
         number: Which loop of the run it is.
         iteration: How many iterations it has had.
         counter: The same, as a tensor.
-        outer: None: no other frame goes over its iterations.
         is_over: False: it is not known when it has had its last iteration.
         is_counted: False: no sequence counts the iterations.
         parts: Nothing for each iteration: no iteration is given a part of a tensor.
     """
 
-    outer = None
     is_over = is_counted = False
 
     def __init__(

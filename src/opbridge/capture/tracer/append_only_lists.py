@@ -33,7 +33,6 @@ class Iterations(Protocol):
     Attributes:
         frame: The frame that it runs in.
         offset: The instruction that begins an iteration.
-        outer: Another frame that goes over its iterations.
         counter: The number of iterations, as a tensor.
         iteration: How many iterations it has had.
         number: Which loop of the run it is.
@@ -46,15 +45,16 @@ class Iterations(Protocol):
     is_counted: bool
     iteration: int
     number: int
-    offset: int
     parts: list[list[tuple[Any, Any]]]
-    frame: FrameType
+
+    @property
+    def frame(self) -> FrameType: ...
+
+    @property
+    def offset(self) -> int: ...
 
     @property
     def is_over(self) -> bool: ...
-
-    @property
-    def outer(self) -> FrameType | None: ...
 
     @property
     def counter(self) -> torch.Tensor | None: ...

@@ -33,6 +33,7 @@ from opbridge.base.torch_private.torch_branch_operators import FIRST_ITERATION
 from opbridge.capture.tracer.append_only_lists import Iterations
 from opbridge.capture.tracer.filling import filled_dict, filled_set
 from opbridge.capture.tracer.followed_lists import FollowedLists
+from opbridge.capture.tracer.loop_spans import LoopSpan
 from opbridge.capture.tracer.loop_summaries import LoopSummary
 
 __all__ = [
@@ -43,7 +44,6 @@ __all__ = [
     "asking",
     "asks",
     "iterations_of",
-    "runs_in",
     "runs_over",
 ]
 
@@ -194,13 +194,11 @@ class SymbolicLoop:
     Attributes:
         is_counted: True: a sequence counts them.
         counted: What it goes over.
-        frame: The frame that it runs in.
-        offset: Where the instruction is that begins an iteration.
+        span: Where it runs; until it has begun, the frame that asks for an iterator.
         number: Which loop of the run it is.
         iteration: How many iterations it has had.
         counter: The same, as a tensor.
-        outer: Where it is the loop of a generator, the frame that goes over that.
-        outer_offset: Where the instruction is that does so.
+        is_over: Whether it has had its last iteration.
         parts: For each iteration, the sizes of the parts of tensors that it was given, each with the sum of all of
             them.
         extended: Where a list is extended by what it goes over, the list.
@@ -209,17 +207,35 @@ class SymbolicLoop:
     is_counted = True
 
     def __init__(self, loops: Loops, counted: Counted, frame: FrameType, extended: list[Any] | None = None) -> None:
-        self._loops, self.counted, self.frame, self.extended = loops, counted, frame, extended
+        self._loops, self.counted, self.extended = loops, counted, extended
+        self.span = LoopSpan(frame)
         self._plain: Iterator[Any] | None = None
         self._index: Any = None
-        self.offset = self._last = -1
         self.number = next(loops.numbers)
         self.iteration = 0
         self.counter: torch.Tensor | None = None
         self.is_over = False
-        self.outer: FrameType | None = None
-        self.outer_offset = -1
         self.parts: list[list[tuple[Any, Any]]] = []
+
+    @property
+    def frame(self) -> FrameType:
+        """The frame that it runs in."""
+        return self.span.frame
+
+    @property
+    def offset(self) -> int:
+        """Where the instruction is that begins an iteration."""
+        return self.span.first
+
+    @property
+    def outer(self) -> FrameType | None:
+        """Where it is the loop of a generator, the frame that goes over that."""
+        return None if self.span.outer is None else self.span.outer.frame
+
+    @property
+    def outer_offset(self) -> int:
+        """Where the instruction is that does so; -1 where there is none."""
+        return -1 if self.span.outer is None else self.span.outer.first
 
     def __iter__(self) -> SymbolicLoop:
         return self
@@ -257,33 +273,33 @@ class SymbolicLoop:
         """Begins the loop; False where what goes over it holds more than the variables of the frame."""
         if self.extended is not None:
             at = instruction_at(self.frame.f_code, self.frame.f_lasti).offset
-            return self._begin_at(self.frame, at, at + 2)
+            self._begin_at(LoopSpan(self.frame, at, at + 2))
+            return True
         if instruction_at(frame.f_code, frame.f_lasti).name != "FOR_ITER":
             return False
+        outer: LoopSpan | None = None
         if frame.f_code.co_flags & inspect.CO_GENERATOR:
-            self.outer = outer = frame.f_back
-            if outer is not None and outer.f_code in _NOT_FOLLOWED:
+            caller = frame.f_back
+            if caller is not None and caller.f_code in _NOT_FOLLOWED:
                 return False
-            self.outer_offset = -1 if outer is None else instruction_at(outer.f_code, outer.f_lasti).offset
+            outer = None if caller is None else LoopSpan.around(caller)
         elif is_in_comprehension(frame.f_code, frame.f_lasti):
             self._loops.unrolled.append((frame.f_code, frame.f_lineno))
             return False
         elif frame is not self.frame:
             return False
-        return self._begin_at(frame, frame.f_lasti, end_of(frame.f_code, frame.f_lasti))
+        self._begin_at(LoopSpan(frame, frame.f_lasti, end_of(frame.f_code, frame.f_lasti), outer))
+        return True
 
-    def _begin_at(self, frame: FrameType, first: int, last: int) -> bool:
-        """Begins the loop, whose instructions are those from the first to before the last."""
-        self.frame = frame
-        self.offset = first
+    def _begin_at(self, span: LoopSpan) -> None:
+        """Begins the loop, which runs there."""
+        self.span = span
         self.counter = FIRST_ITERATION()
-        self._last = last
         loops = self._loops
         loops.begin(self)
         loops.asked_of_data |= self.counted.is_of_data()
-        frames = [frame] if self.outer is None else [frame, self.outer]
-        loops.lists.begin(self, frames, (frame.f_code, self.offset), loops.running)
-        return True
+        frames = [span.frame] if span.outer is None else [span.frame, span.outer.frame]
+        loops.lists.begin(self, frames, (span.frame.f_code, span.first), loops.running)
 
     def _end_iteration(self) -> None:
         assert self.counter is not None
@@ -293,14 +309,7 @@ class SymbolicLoop:
 
     def runs(self) -> bool:
         """Whether an iteration of it runs."""
-        if not self.offset <= instruction_at(self.frame.f_code, self.frame.f_lasti).offset < self._last:
-            return False
-        outer = self.outer
-        if outer is None:
-            return runs_in(self.frame)
-        asking = instruction_at(outer.f_code, self.outer_offset)
-        end = end_of(outer.f_code, asking.offset) if asking.name == "FOR_ITER" else asking.offset + 1
-        return runs_in(outer) and asking.offset <= instruction_at(outer.f_code, outer.f_lasti).offset < end
+        return self.span.runs()
 
     def extended_by(self) -> torch.Tensor | None:
         """The integers that it has extended a list by; None where it does something else, or is not over."""
@@ -315,13 +324,3 @@ class SymbolicLoop:
 def runs_over(frame: FrameType) -> bool:
     """Whether a frame goes over a generator whose loop asks before each iteration."""
     return bool(_active) and any(isinstance(each, SymbolicLoop) and each.outer is frame for each in _active[-1].running)
-
-
-def runs_in(frame: FrameType) -> bool:
-    """Whether what asks runs in a frame, or in what that has called."""
-    each: FrameType | None = sys._getframe(1)
-    while each is not None:
-        if each is frame:
-            return True
-        each = each.f_back
-    return False
