@@ -145,7 +145,7 @@ def capture_call(
         tuple(notes),
         time.perf_counter() - start,
         tuple(functions.calls),
-        tuple(sorted(functions.read_inputs)),
+        tuple(sorted(functions.own_run.read_inputs)),
         session.operators.names,
         tuple(asked_dimensions(shapes, leaves)),
         tuple((text, str(source or "")) for text, source in needed),

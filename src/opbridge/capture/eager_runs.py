@@ -34,11 +34,12 @@ def run_eagerly(session: CaptureSession, *, gradients: bool) -> None:
         with operators.recording():
             failure = eager_failure(session, gradients=gradients)
         if failure is not None and torch_tracing.asks_for_gradient(failure):
-            gradients, functions.records = True, []
+            gradients = True
+            functions.own_run.restart()
             with operators.recording():
                 failure = eager_failure(session, gradients=True)
     if failure is not None:
-        with SideEffects(session.module), functions.suspended():
+        with SideEffects(session.module), functions.forwards.suspended():
             # Without the interception of calls, which its words show.
             failure = eager_failure(session, gradients=gradients) or failure
         raise UsageError(advise_eager(failure, described(session.call.args, session.call.kwargs))) from failure
@@ -47,14 +48,14 @@ def run_eagerly(session: CaptureSession, *, gradients: bool) -> None:
 def eager_failure(session: CaptureSession, *, gradients: bool) -> Exception | None:
     """What the model raises without an export, on copies of its inputs and buffers; its state is restored."""
     args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, (session.call.args, session.call.kwargs))
-    session.functions.note_inputs(pytree.tree_leaves((args, kwargs)))
+    session.functions.own_run.note_inputs(pytree.tree_leaves((args, kwargs)))
     buffers = {name: buffer.clone() for name, buffer in session.module.named_buffers()}
     try:
         with (
             dropping_prints(),
             ModelState(session.module),
             torch.set_grad_enabled(gradients),
-            torch_tracing.in_onnx_export(session.functions.recording_now),
+            torch_tracing.in_onnx_export(session.functions.own_run.is_running),
             running_on_cpu(),
         ):
             torch.func.functional_call(session.module, buffers, args, kwargs)

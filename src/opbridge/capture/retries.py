@@ -124,7 +124,7 @@ class _Executions:
     def _after_eager_run_if_needed(self) -> Captured:
         """The capture; before it the model itself is run, where it calls classes or operators that stay whole."""
         functions, operators = self._session.functions, self._session.operators
-        if functions.may_call_one(self._session.call.model) and not functions.records:
+        if functions.may_call_one(self._session.call.model) and not functions.own_run.records:
             self._run_eagerly()
         try:
             return self._retried_after_eager_run()

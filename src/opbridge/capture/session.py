@@ -51,7 +51,7 @@ class CaptureSession:
         self, call: ResolvedCall, module: Any, config: CaptureConfig, functions: Functions, limits: CaptureLimits
     ) -> None:
         self.call, self.module, self.config = call, module, config
-        self.functions, self.operators = functions, Operators(functions.is_suspended)
+        self.functions, self.operators = functions, Operators(functions.forwards.is_suspended)
         self.limits = limits
         self.identities, self.copying = Identities(), Copying()
         self.unrolled: dict[Source, None] = {}
@@ -67,7 +67,7 @@ class CaptureSession:
     @property
     def is_for_example(self) -> bool:
         """Whether classes or operators stay whole in it, of which the results are known for the example only."""
-        return bool(self.functions.records or self.operators.calls)
+        return bool(self.functions.own_run.records or self.operators.calls)
 
     def following_calls(self, *, everywhere: bool) -> FollowingCalls:
         """The Python functions that follow symbolic numbers.

@@ -118,7 +118,7 @@ def _strict(progress: Progress, failed: Failed) -> Captured:
         raise CaptureError(advise_shapes(error, needed, dimensions(progress.first.shapes))) from error
     with (
         SideEffects(session.module) as effects,
-        session.functions.suspended(),
+        session.functions.forwards.suspended(),
     ):  # strict mode gives no chance to observe them
         failure = eager_failure(session, gradients=False)
         if failure is not None and torch_tracing.asks_for_gradient(failure):
