@@ -34,7 +34,7 @@ May import: symbolics, and what it stands on; no later stage.
 | dynamic_shapes, dynamic_axes | the forms of dynamic shapes, converted to one |
 | size_constraints | names, ranges and conditions of dynamic dimensions after the capture |
 | autograd_functions, function_recording, replaced_forwards | calls of torch.autograd.Function as operators |
-| opaque_operators, operator_recording | operators of other libraries without fake implementations |
+| opaque_operators, operator_recording, opaque_results | operators of other libraries without fake implementations |
 | fake_implementations | operators of torch that read values during a capture, or ask needless questions about sizes |
 | convolution_shapes | the shapes of the results of convolutions |
 | packed_sequences | the shapes of packed sequences |

@@ -20,7 +20,8 @@ from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_library, torch_sizes
-from opbridge.capture.operator_recording import CallRecord, Recording, TensorRecord
+from opbridge.capture.opaque_results import OpaqueResults
+from opbridge.capture.operator_recording import CallRecord, Recording
 from opbridge.errors import CaptureError
 
 __all__ = ["Operators", "shapes_as_in"]
@@ -36,7 +37,7 @@ class Operators:
         calls: The calls of the model's own run, in order; None before it.
         unrecorded: Whether the capture reached such an operator before its calls were recorded.
         failure: The error of the last fake implementation that failed, which TorchScript replaces by another one.
-        unknown: Names of the operators that returned sizes which are known only at run time.
+        results: What they return in the last execution.
     """
 
     def __init__(self, is_suspended: Callable[[], bool] = lambda: False) -> None:
@@ -48,12 +49,8 @@ class Operators:
         self.calls: list[CallRecord] | None = None
         self.unrecorded = False
         self.failure: CaptureError | None = None
-        self.unknown: dict[str, None] = {}
+        self.results = OpaqueResults()
         self._kept: dict[torch._ops.OpOverload, None] = {}
-        self._matched_sizes: dict[str, None] = {}
-        self._constant_sizes: dict[str, None] = {}
-        self._numbers: dict[str, None] = {}
-        self._specialized_sizes: dict[str, None] = {}
         self._use_example_sizes = False
         self._position = 0
 
@@ -91,13 +88,7 @@ class Operators:
     def whole(self) -> Iterator[None]:
         """Within this context, which is around one execution of the model, the operators have fake implementations."""
         self._position, self.failure, self._kept = 0, None, {}
-        self._matched_sizes, self._constant_sizes, self._numbers, self._specialized_sizes, self.unknown = (
-            {},
-            {},
-            {},
-            {},
-            {},
-        )
+        self.results = OpaqueResults()
         whole = [op for op in self._candidates if op not in self._traced]
         if not whole:
             yield
@@ -109,23 +100,7 @@ class Operators:
 
     def notes(self) -> Iterator[str]:
         """Notes for the user about these operators."""
-        if self._matched_sizes:
-            yield (
-                f"the output sizes of {', '.join(self._matched_sizes)} may depend on values and are inferred from "
-                "the example: a size that equals an input size is assumed to be that size, and all others are fixed"
-            )
-        if self._constant_sizes:
-            yield (
-                f"output sizes of {', '.join(self._constant_sizes)} that equal a fixed size or number among its "
-                "inputs in the example are assumed to be that; the others are known only at run time"
-            )
-        if self._specialized_sizes:
-            yield (
-                f"output sizes of {', '.join(self._specialized_sizes)} that do not equal an input size are fixed "
-                "to those of the example; if they depend on values, make a size of its inputs dynamic"
-            )
-        if self._numbers:
-            yield f"the number that {', '.join(self._numbers)} returns is fixed to its value in the example"
+        return self.results.notes()
 
     def _fake_implementation(self, op: torch._ops.OpOverload, calls: Sequence[CallRecord]) -> Callable[..., Any]:
         def fake_implementation(*args: Any, **kwargs: Any) -> Any:
@@ -167,59 +142,7 @@ class Operators:
                 f'fake implementation with @torch.library.register_fake("{name}").'
             )
         self._kept[op] = None
-        sizes = _Sizes(leaves)
-        like = next((leaf for leaf in leaves if isinstance(leaf, torch.Tensor)), None)
-
-        def made(output: Any) -> Any:
-            if isinstance(output, (bool, int, float)):
-                self._numbers[name] = None
-            return self._made(name, output, sizes, like) if isinstance(output, TensorRecord) else output
-
-        return pytree.tree_map(made, call.outputs)
-
-    def _made(self, name: str, output: TensorRecord, sizes: _Sizes, like: torch.Tensor | None) -> torch.Tensor:
-        if not sizes.dynamic and not all(map(sizes.is_fixed, output.shape)):
-            self._specialized_sizes[name] = None
-        if (not sizes.dynamic or like is None) and output.stride is not None:
-            return torch.empty_strided(output.shape, output.stride, dtype=output.dtype, device=output.device)
-        shape: list[Any] = []
-        for size in output.shape:
-            if not sizes.dynamic or like is None:
-                shape.append(size)
-            elif self._use_example_sizes:
-                self._matched_sizes[name] = None
-                shape.append(sizes.symbol(size))
-            elif sizes.is_fixed(size):
-                self._constant_sizes[name] = None
-                shape.append(size)
-            else:
-                self.unknown[name] = None
-                shape.append(torch_sizes.unknown_size(like))
-        return torch.empty(shape, dtype=output.dtype, device=output.device)
-
-
-class _Sizes:
-    """The sizes and numbers among the arguments of a call."""
-
-    def __init__(self, leaves: Sequence[Any]) -> None:
-        every = [size for leaf in leaves for size in (leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,))]
-        self.dynamic = any(isinstance(size, torch.SymInt) for size in every)
-        sizes = [torch_sizes.known_size(size) for size in every]
-        self._static = {size for size in sizes if type(size) is int}
-        self._symbols: dict[int, dict[str, torch.SymInt]] = {}
-        for size in sizes:
-            hint = torch_library.size_hint(size) if isinstance(size, torch.SymInt) else None
-            if hint is not None:
-                self._symbols.setdefault(hint, {})[str(size)] = size
-
-    def is_fixed(self, size: int) -> bool:
-        """Whether a size of the example is that of a static dimension, and not also that of a dynamic one."""
-        return size in self._static and size not in self._symbols
-
-    def symbol(self, size: int) -> Any:
-        """The dynamic size that has this value in the example; the value itself where there is not exactly one."""
-        found = list(self._symbols.get(size, {}).values())
-        return found[0] if len(found) == 1 else size
+        return self.results.of(call, leaves, use_example_sizes=self._use_example_sizes)
 
 
 def _fits(call: CallRecord, leaves: Sequence[Any]) -> bool:

@@ -106,7 +106,7 @@ class _Executions:
         try:
             return self._after_eager_run_if_needed()
         except Exception:  # torch.export raises what the model does
-            if not (functions.inference.unknown or operators.unknown):
+            if not (functions.inference.unknown or operators.results.unknown):
                 raise
         # The model does not do with sizes that are known only at run time.
         functions.use_example_sizes()
