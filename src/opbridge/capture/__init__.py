@@ -32,6 +32,7 @@ May import: symbolics, and what it stands on; no later stage.
 | containers | classes among them, and among the outputs, that hold tensors |
 | cache_names, cache_shapes | names and dynamic shapes of the tensors of caches |
 | dynamic_shapes, dynamic_axes | the forms of dynamic shapes, converted to one |
+| derived_sizes | sizes of dimensions that are computed from those of others |
 | size_constraints | names, ranges and conditions of dynamic dimensions after the capture |
 | autograd_functions, function_recording, replaced_forwards | calls of torch.autograd.Function as operators |
 | opaque_operators, operator_recording, opaque_results | operators of other libraries without fake implementations |

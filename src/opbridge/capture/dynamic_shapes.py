@@ -7,9 +7,7 @@ torch.onnx accepts them: `{"x": {0: "batch"}}`.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,13 +19,12 @@ from torch.utils import _pytree as pytree
 from opbridge.base.torch_private import capabilities, torch_dynamic_shapes
 from opbridge.base.wording import counted
 from opbridge.capture import shape_forms
+from opbridge.capture.derived_sizes import DerivedSize, is_sum, names_in
 from opbridge.errors import UsageError
 from opbridge.graph.captured_graph import AskedDimension
 from opbridge.model_support import caches
 
-__all__ = ["Axis", "Shapes", "asked_dimensions", "resolve", "root_example"]
-
-_SEARCHED = 4096
+__all__ = ["Axis", "Shapes", "asked_dimensions", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -37,32 +34,42 @@ class Axis:
     Attributes:
         place: The dimension as a Python expression: `x.shape[0]`.
         name: The user's name for it, if there is one: "batch", "2*batch".
-        root: The name of the dimension that it is computed from, "batch"; else its own.
         size: Its size in the example.
         low: The smallest size that the user allows, if given.
         high: The largest size that the user allows, if given.
         checked: Whether a model that takes fewer sizes is an error, as for a Dim and for Dim.DYNAMIC with a range.
         automatic: Whether the dimension may be fixed where the model needs it, as for Dim.AUTO.
-        derive: Computes the size from that of `root`, where it is not `root` itself.
-        root_range: The smallest and largest size of `root`.
+        derived: How its size is computed from those of other dimensions, where it is.
         is_fixed: Whether the dimension has this size in a capture that is made to see what the model does with it.
-        terms: The names of the dimensions that it is computed from, where these are several: "past + sequence".
         may_be_empty: Whether a size of zero is to be tried: the length of a cache.
     """
 
     place: str
     name: str | None
-    root: str | None
     size: int
     low: int | None = None
     high: int | None = None
     checked: bool = False
     automatic: bool = False
-    derive: Callable[[Any], Any] | None = None
-    root_range: tuple[int | None, int | None] = (None, None)
+    derived: DerivedSize | None = None
     is_fixed: bool = False
-    terms: tuple[str, ...] = ()
     may_be_empty: bool = False
+
+    @property
+    def root(self) -> str | None:
+        """The name of the dimension that it is computed from, "batch"; its own where it is computed from none."""
+        return self.name if self.derived is None else self.derived.root
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The names of the dimensions that it is computed from, where these may be several: "past + sequence"."""
+        return () if self.derived is None else self.derived.terms
+
+    def with_terms(self, sizes: Mapping[str | None, int]) -> Axis:
+        """The same dimension, of the size that its terms give by their names; itself where it has none."""
+        if self.derived is None or not self.derived.terms:
+            return self
+        return dataclasses.replace(self, size=self.derived.compute({term: sizes[term] for term in self.derived.terms}))
 
 
 @dataclass(frozen=True)
@@ -96,14 +103,8 @@ def asked_dimensions(shapes: Shapes, leaves: Sequence[Any]) -> Iterator[AskedDim
     for number, leaf in enumerate(leaves):
         for (tensor, index), axis in shapes.axes.items():
             if tensor == id(leaf):
-                name = axis.name if axis.derive is None else None
+                name = axis.name if axis.derived is None else None
                 yield AskedDimension(number, index, axis.place, name, axis.automatic, axis.checked, axis.may_be_empty)
-
-
-def root_example(axis: Axis) -> int | None:
-    """The value in the example of the dimension that another one is computed from; None where there is none."""
-    assert axis.derive is not None
-    return next((size for size in range(axis.size + _SEARCHED) if axis.derive(size) == axis.size), None)
 
 
 def resolve(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Shapes:
@@ -260,23 +261,24 @@ class _Reader:
         """
         roots: dict[str, tuple[int, Axis]] = {}
         for key, axis in self.axes.items():
-            terms = tuple(dict.fromkeys(_WORD.findall(axis.name or "")))
-            if axis.name is None or axis.derive is not None or not _is_sum(axis.name):
-                continue
             text = axis.name
+            if text is None or axis.derived is not None or not is_sum(text):
+                continue
+            terms = names_in(text)
             if len(terms) == 1 and terms[0] not in self._named:
                 self.axes[key] = _multiple(axis, terms[0], roots)
                 continue
             if not all(term in self._named for term in terms):
                 continue
-            expected = size_of(text, {term: self._named[term].size for term in terms})
+            derived = DerivedSize.of_terms(text, terms)
+            expected = derived.compute({term: self._named[term].size for term in terms})
             if expected != axis.size:
                 raise UsageError(
                     f"dynamic_shapes says that {axis.place} is {text}, which is {expected} in the example inputs, "
                     f"but its size there is {axis.size}. Give example inputs in which they are equal, or a "
                     "different name."
                 )
-            self.axes[key] = dataclasses.replace(axis, root=None, derive=functools.partial(size_of, text), terms=terms)
+            self.axes[key] = dataclasses.replace(axis, derived=derived)
 
     def read(self, place: str, leaf: Any, shape: Any) -> Any:
         if shape is None:
@@ -330,28 +332,15 @@ class _Reader:
                 )
             return index, dim
         if isinstance(dim, str) and dim:
-            axis, dim = Axis(place, dim, dim, size), Dim.DYNAMIC
+            axis, dim = Axis(place, dim, size), Dim.DYNAMIC
         elif isinstance(dim, Dim):
-            root = getattr(dim, "root", dim)
-            axis = Axis(
-                place,
-                dim.__name__,
-                root.__name__,
-                size,
-                int(dim.min),
-                _finite(dim.max),
-                checked=True,
-                derive=None if root is dim else dim.fn,
-                root_range=(int(root.min), _finite(root.max)),
-            )
+            axis = Axis(place, dim.__name__, size, int(dim.min), _finite(dim.max), checked=True, derived=_derived(dim))
         elif (kind := torch_dynamic_shapes.hint_kind(dim)) is not None:
             if kind == "STATIC":
                 return index, dim
             ranged = dim.min is not None or dim.max is not None
             automatic = kind == "AUTO"
-            axis = Axis(
-                place, None, None, size, dim.min, dim.max, checked=ranged and not automatic, automatic=automatic
-            )
+            axis = Axis(place, None, size, dim.min, dim.max, checked=ranged and not automatic, automatic=automatic)
         else:
             raise UsageError(
                 f"dynamic_shapes has {dim!r} for {place}; expected a name, a Dim, Dim.AUTO, an int or None."
@@ -387,8 +376,9 @@ def _multiple(axis: Axis, root: str, roots: dict[str, tuple[int, Axis]]) -> Axis
     Raises:
         UsageError: The size in the example is no such number, or another dimension gives another value.
     """
-    derived = dataclasses.replace(axis, root=root, derive=functools.partial(_size_of_one, str(axis.name), root))
-    value = root_example(derived)
+    computed = DerivedSize.of_root(str(axis.name), root)
+    derived = dataclasses.replace(axis, derived=computed)
+    value = computed.root_example(axis.size)
     if value is None:
         raise UsageError(
             f"dynamic_shapes says that {axis.place} is {axis.name}, but its size in the example inputs is {axis.size}, "
@@ -404,32 +394,10 @@ def _multiple(axis: Axis, root: str, roots: dict[str, tuple[int, Axis]]) -> Axis
     return derived
 
 
-def _size_of_one(text: str, name: str, value: Any) -> Any:
-    return size_of(text, {name: value})
-
-
-_WORD = re.compile(r"[^\W\d]\w*")
-
-
-def _is_sum(name: str) -> bool:
-    """Whether the name of a dimension is an expression: "past + sequence"."""
-    return re.fullmatch(r"\s*\w+(\s*[+*-]\s*\w+)+\s*", name) is not None
-
-
-def size_of(text: str, sizes: Mapping[str, Any]) -> Any:
-    """The value of a sum or product of names and numbers: "past + sequence", "past + 2*sequence - 1".
-
-    Args:
-        text: The expression.
-        sizes: The values of the names: ints, or symbolic ones.
-    """
-    total: Any = 0
-    for sign, product in re.findall(r"([+-]?)\s*(\w+(?:\s*\*\s*\w+)*)", text):
-        value: Any = 1
-        for factor in product.split("*"):
-            value = value * (int(factor) if factor.strip().isdigit() else sizes[factor.strip()])
-        total = total - value if sign == "-" else total + value
-    return total
+def _derived(dim: Any) -> DerivedSize | None:
+    """How a Dim is computed from another one; None where it is not."""
+    root = getattr(dim, "root", dim)
+    return None if root is dim else DerivedSize(dim.fn, root.__name__, (int(root.min), _finite(root.max)))
 
 
 def _finite(bound: Any) -> int | None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opbridge.base.torch_private import torch_known_sizes, torch_sizes
-from opbridge.capture.dynamic_shapes import Axis, Shapes, root_example
+from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.guards.expressions import fixes_a_number, holds_at, operators_in
 from opbridge.capture.guards.solutions import solutions
 from opbridge.capture.guards.wording import with_numbers
@@ -101,23 +101,20 @@ def with_larger_example(shapes: Shapes) -> Shapes | None:
     """
     axes = {key: _larger(axis) for key, axis in shapes.axes.items()}
     named = {axis.name: axis.size for axis in axes.values()}
-    for key, axis in axes.items():
-        if axis.terms:
-            assert axis.derive is not None
-            axes[key] = dataclasses.replace(axis, size=axis.derive({term: named[term] for term in axis.terms}))
+    axes = {key: axis.with_terms(named) for key, axis in axes.items()}
     return None if axes == shapes.axes else dataclasses.replace(shapes, axes=axes)
 
 
 def _larger(axis: Axis) -> Axis:
     if axis.terms:
         return axis
-    if axis.derive is None:
+    if axis.derived is None:
         size, high = 2 * axis.size, axis.high
         return axis if size < 4 or (high is not None and size > high) else dataclasses.replace(axis, size=size)
-    root, high = root_example(axis), axis.root_range[1]
+    root, high = axis.derived.root_example(axis.size), axis.derived.root_range[1]
     if not root or (high is not None and 2 * root > high):
         return axis
-    return dataclasses.replace(axis, size=axis.derive(2 * root))
+    return dataclasses.replace(axis, size=axis.derived.compute(2 * root))
 
 
 def fixes_another_size(graph: CapturedGraph, leaves: list[Any], axes: Mapping[tuple[int, int], Axis]) -> bool:
@@ -141,7 +138,8 @@ def forget_example(graph: CapturedGraph, shapes: Shapes) -> None:
         shapes: The dynamic shapes with the sizes of the example.
     """
     sizes = {
-        axis.place: root_example(axis) if axis.derive and not axis.terms else axis.size for axis in shapes.axes.values()
+        axis.place: axis.derived.root_example(axis.size) if axis.derived and not axis.terms else axis.size
+        for axis in shapes.axes.values()
     }
     dropped = set()
     for condition in graph.conditions:

@@ -86,7 +86,7 @@ def plain_axes(graph: CapturedGraph, shapes: Shapes) -> dict[str, Axis]:
 
 def is_plain(axis: Axis) -> bool:
     """Whether a dimension may have any size: a name alone, or Dim.DYNAMIC."""
-    return axis.derive is None and not axis.terms and not axis.checked and not axis.automatic
+    return axis.derived is None and not axis.checked and not axis.automatic
 
 
 def with_sizes(shapes: Shapes, sizes: Mapping[str, int]) -> Shapes:
@@ -99,10 +99,7 @@ def with_sizes(shapes: Shapes, sizes: Mapping[str, int]) -> Shapes:
         for key, axis in shapes.axes.items()
     }
     for key, axis in changed.items():
-        if axis.terms:
-            assert axis.derive is not None
-            named = {each.name: each.size for each in changed.values()}
-            changed[key] = dataclasses.replace(axis, size=axis.derive({term: named[term] for term in axis.terms}))
+        changed[key] = axis.with_terms({each.name: each.size for each in changed.values()})
     return dataclasses.replace(shapes, axes=changed)
 
 

@@ -7,12 +7,12 @@ model requires that `total == past + seq`, and runs for no other sizes; the thre
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from opbridge.base.sources import Source
-from opbridge.capture.dynamic_shapes import Shapes, size_of
+from opbridge.capture.derived_sizes import DerivedSize
+from opbridge.capture.dynamic_shapes import Shapes
 from opbridge.capture.guards.expressions import symbols_in
 from opbridge.capture.guards.linear import compared_sum
 from opbridge.capture.size_constraints import Condition
@@ -62,7 +62,7 @@ def relation_of(demands: Iterable[Condition], of_operators: Collection[str], sha
     """
     if shapes.needs_torch_export or shapes.verify is not None:
         return None
-    roots = {axis.name: axis for axis in shapes.axes.values() if axis.name and axis.derive is None}
+    roots = {axis.name: axis for axis in shapes.axes.values() if axis.name and axis.derived is None}
     for text, source in demands:
         terms = _linear(text, list(roots))
         is_of_operator = text in of_operators and " == " in text
@@ -96,7 +96,7 @@ def _sum_of(terms: Mapping[str, int], names: Iterable[str]) -> tuple[str, str] |
 def restated(shapes: Shapes, relation: Relation) -> Shapes:
     """The same dynamic shapes with a relation stated."""
     terms = symbols_in(relation.text)
-    roots = {axis.name: axis for axis in shapes.axes.values() if axis.derive is None}
+    roots = {axis.name: axis for axis in shapes.axes.values() if axis.derived is None}
     axes = dict(shapes.axes)
     for key, axis in axes.items():
         if axis.name != relation.name:
@@ -108,11 +108,9 @@ def restated(shapes: Shapes, relation: Relation) -> Shapes:
             axes[key] = dataclasses.replace(
                 axis,
                 name=relation.text,
-                root=None,
                 low=None,
                 checked=False,
-                derive=functools.partial(size_of, relation.text),
-                terms=terms,
+                derived=DerivedSize.of_terms(relation.text, terms),
             )
     return dataclasses.replace(shapes, axes=axes)
 
@@ -123,7 +121,7 @@ def _is_free(name: str, shapes: Shapes) -> bool:
         if axis.name == name:
             if (axis.low or 0) > 1 or axis.high is not None:
                 return False
-        elif name in axis.terms or (axis.derive is not None and axis.root == name):
+        elif name in axis.terms or (axis.derived is not None and axis.root == name):
             return False
     return True
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import torch
 
+from opbridge.capture.derived_sizes import DerivedSize
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.size_branches.model_runs import ModelRuns
 
-_ROWS = Axis("x.shape[0]", "rows", "rows", 4)
+_ROWS = Axis("x.shape[0]", "rows", 4)
 
 
 def _runs(answer: Any, second: Axis | None = None) -> tuple[ModelRuns, list[int]]:
@@ -45,9 +46,7 @@ def test_what_has_too_many_elements_is_not_run():
 
 
 def test_a_size_that_would_be_negative_is_not_run():
-    frames = Axis(
-        "y.shape[0]", "12*rows - 40", "rows", 8, terms=("rows",), derive=lambda sizes: 12 * sizes["rows"] - 40
-    )
+    frames = Axis("y.shape[0]", "12*rows - 40", 8, derived=DerivedSize.of_terms("12*rows - 40", ("rows",)))
     runs, asked = _runs(lambda rows: True, frames)
     assert runs.resized({"s0": 2}) is None and not runs.may_run({"s0": 2}) and not asked
     found = runs.resized({"s0": 5})

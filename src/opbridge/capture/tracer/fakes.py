@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_proxies, torch_shape_env, torch_tracing
-from opbridge.capture.dynamic_shapes import Axis, root_example
+from opbridge.capture.dynamic_shapes import Axis
 from opbridge.capture.tracer.sparse_operators import is_sparse
 from opbridge.errors import UsageError
 
@@ -96,17 +96,18 @@ class Fakes:
         """The symbol of a dynamic dimension; an expression of another one's for a derived dimension."""
         if axis.is_fixed:
             return axis.size
-        if axis.derive is None:
+        derived = axis.derived
+        if derived is None:
             return self.sizes.new(axis.size, axis.place, axis.name, axis.low, axis.high, automatic=axis.automatic)
-        if axis.terms:
-            return axis.derive({term: self.size(self._named[term]) for term in axis.terms})
-        low, high = axis.root_range
-        example = root_example(axis)
+        if derived.terms:
+            return derived.compute({term: self.size(self._named[term]) for term in derived.terms})
+        low, high = derived.root_range
+        example = derived.root_example(axis.size)
         if example is None:
             raise UsageError(
                 f"{axis.place} is {axis.size} in the example inputs, which is outside of the range of '{axis.name}'."
             )
-        return axis.derive(self.sizes.new(example, axis.place, axis.root, low, high, automatic=axis.automatic))
+        return derived.compute(self.sizes.new(example, axis.place, derived.root, low, high, automatic=axis.automatic))
 
     def _is_alone(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is all that its memory is for."""

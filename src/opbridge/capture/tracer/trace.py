@@ -233,7 +233,7 @@ class _Run:
             recorder.track(fake, node)
             return fake, node
         if type(leaf) is int and place in call.shapes.numbers:
-            number = self._fakes.size(Axis(place, None, None, leaf))
+            number = self._fakes.size(Axis(place, None, leaf))
             if isinstance(number, torch.SymInt):
                 node = torch_proxies.placeholder(recorder.graph, name)
                 recorder.track_number(number, node)
