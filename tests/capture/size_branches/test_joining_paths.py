@@ -8,7 +8,7 @@ from torch import nn
 
 import opbridge
 from opbridge.capture.limits import CaptureLimits
-from opbridge.capture.size_branches.joining_paths import PathJoining
+from opbridge.capture.size_branches.explored_paths import ExploredPaths
 
 
 class _Steps(nn.Module):
@@ -69,8 +69,8 @@ def captures(monkeypatch):
         found.append(sizes)
         return original(self, sizes)
 
-    original = PathJoining._capture
-    monkeypatch.setattr(PathJoining, "_capture", capture)
+    original = ExploredPaths._capture
+    monkeypatch.setattr(ExploredPaths, "_capture", capture)
     return found
 
 

@@ -10,7 +10,8 @@ those of another region; `capture.guards` finds them.
 
 Where a model has many conditions, or compares one size with another, its paths merge again, as in `control_flow`:
 
-4. `joining_paths`: captures for sizes that take other branches, until each answer was given, and each two together.
+4. `explored_paths`: captures for sizes that take other branches, until each answer was given, and each two together.
+   `joining_paths`: the graph of all, and what it demands of the sizes.
 5. `path_conditions`: the conditions of one of these captures. `running_sizes`: the sizes for which each branch of their
    graph runs.
 
@@ -27,6 +28,6 @@ from __future__ import annotations
 
 from opbridge.capture.size_branches.capturing_branches import SizePaths, asked_zeros, capture_branches
 from opbridge.capture.size_branches.continued_padding import padding_continued
-from opbridge.capture.size_branches.joining_paths import SizePath
+from opbridge.capture.size_branches.explored_paths import SizePath
 
 __all__ = ["SizePath", "SizePaths", "asked_zeros", "capture_branches", "padding_continued"]

@@ -19,8 +19,9 @@ from opbridge.capture.guards.expressions import value_at
 from opbridge.capture.guards.witnesses import fixed_by, witnesses
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.same_graph import is_same_graph
+from opbridge.capture.size_branches.explored_paths import PathRuns, SizePath
 from opbridge.capture.size_branches.joining import SizedCapture, joined
-from opbridge.capture.size_branches.joining_paths import PathJoining, PathRuns, SizePath
+from opbridge.capture.size_branches.joining_paths import PathJoining
 from opbridge.capture.size_branches.model_runs import Agreeing, ModelRuns
 from opbridge.capture.size_branches.size_numbers import NotJoined
 from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
