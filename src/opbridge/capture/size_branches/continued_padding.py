@@ -117,6 +117,12 @@ def padding_continued(
 
 
 class _PaddingContinuation:
+    """The captures of a model for sizes at which remainders are 0, and at which they are not; see `padding_continued`.
+
+    Attributes:
+        remainders: The remainders that the model asks about.
+    """
+
     def __init__(
         self,
         found: CapturedGraph,
@@ -127,15 +133,19 @@ class _PaddingContinuation:
         limits: CaptureLimits,
         is_by_size: bool,
     ) -> None:
-        self._capture, self._limits, self._made, self._places = capture, limits, 0, dict(found.places)
+        self._capture, self._limits, self._made = capture, limits, 0
         self._axes = other_branches.plain_axes(found, shapes)
         self._runs = ModelRuns(leaves, shapes, self._axes, agrees, _MOST_TIMES)
         example = other_branches.sizes_of_symbols(found, shapes)
         self._example = example
-        self._ranges = {symbol: (axis.low or 0, axis.high) for symbol, axis in self._axes.items()}
         self._trial = TrialSizes(example, self._ranges)
         self._found, self._is_by_size = found, is_by_size
         self.remainders = _remainders(self._own(found))
+
+    @property
+    def _ranges(self) -> dict[str, tuple[int, int | None]]:
+        """The smallest and the largest value of each size."""
+        return {symbol: (axis.low or 0, axis.high) for symbol, axis in self._axes.items()}
 
     def _own(self, graph: CapturedGraph) -> list[SizeCondition]:
         """What the model itself asks, of sizes that are known."""
@@ -240,7 +250,7 @@ class _PaddingContinuation:
         graph = self._capture(resized[0])
         self._made += 1
         self._limits.count()
-        if graph is None or dict(graph.places) != self._places:
+        if graph is None or dict(graph.places) != dict(self._found.places):
             return None
         return graph if all(holds_at(each.expression, sizes) for each in self._known(graph)) else None
 
