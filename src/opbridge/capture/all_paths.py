@@ -76,15 +76,7 @@ class _PathCapture:
                 except PathsRefused:
                     raise error from None  # which says more than that there are too many paths
         except Unjoined as error:
-            has_loops = any(point.asks for point in paths.points.values())
-            again = self._telling_more(paths) or (self._with_sizes_of_data(paths) if has_loops else None)
-            if again is not None:
-                paths, found = again
-            elif has_loops:
-                raise _by_iterations(paths, error) from error
-            else:
-                paths = self._no_paths(joined=False)
-                found = self._apart(paths)
+            paths, found = self._otherwise(paths, error)
         _limit(found.graph, [path.graph for path in paths.paths])
         raising = tuple(_raising(paths))
         notes = (
@@ -154,6 +146,27 @@ class _PathCapture:
         merged = CFGLowering(ControlFlowGraph(paths), graphs[0].structure, limits=_limits(graphs))
         return capture_once(self._session, dataclasses.replace(assumptions, execution=merged))
 
+    def _otherwise(self, paths: PathTree, error: Unjoined) -> tuple[PathTree, Captured]:
+        """The paths and the graph of all of them, after those that seemed to have joined did not do the same.
+
+        Raises:
+            PathsRefused: Nothing makes one graph of them.
+        """
+        has_loops = any(point.asks for point in paths.points.values())
+        again = self._telling_more(paths) or (self._with_sizes_told_alike(paths) if has_loops else None)
+        if again is not None:
+            return again
+        if has_loops:
+            raise _by_iterations(paths, error) from error
+        apart = self._no_paths(joined=False)
+        try:
+            return apart, self._apart(apart)
+        except PathsRefused:
+            again = self._with_sizes_told_alike(paths)
+            if again is None:
+                raise
+            return again
+
     def _telling_more(self, paths: PathTree) -> tuple[PathTree, Captured] | None:
         """The graph of all paths, which join only where tensors share values alike, after others did not do the same.
 
@@ -168,21 +181,29 @@ class _PathCapture:
             raise_own_fault(error)
             return None
 
-    def _with_sizes_of_data(self, paths: PathTree) -> tuple[PathTree, Captured] | None:
-        """The graph of all paths, with sizes that are constants in some of them read from data, as in the others."""
-        found = varying_sizes(paths.points.values())
-        while found - paths.learned.sizes_of_data:
-            learned = dataclasses.replace(paths.learned, sizes_of_data=paths.learned.sizes_of_data | found)
+    def _with_sizes_told_alike(self, paths: PathTree) -> tuple[PathTree, Captured] | None:
+        """The graph of all paths, none of which tells more by what it knows of sizes than others do.
+
+        Sizes that are constants in some of them are read from data, as in the others, and questions whose answers some
+        know are decisions, as in the others. A path that raises an error for its first answers shows nothing of its
+        sizes: the other answers are tried first then.
+        """
+        while True:
+            known = paths.learned
+            sizes, asked = known.sizes_of_data | varying_sizes(paths.points.values()), known.asked | paths.asked
+            is_same = (sizes, asked) == (known.sizes_of_data, known.asked)
+            if is_same and (known.first_answer or not paths.has_raised):
+                return None
             paths = PathTree(joined=True)
-            paths.learned = learned
+            first = known.first_answer or is_same
+            paths.learned = dataclasses.replace(known, sizes_of_data=sizes, asked=asked, first_answer=first)
             try:
                 return paths, self._explored(paths)
             except Unjoined:
-                found = varying_sizes(paths.points.values())
+                continue
             except Exception as error:  # the paths are refused for what is known already
                 raise_own_fault(error)
                 return None
-        return None
 
     def _apart(self, paths: PathTree) -> Captured:
         """The graph of all paths, none of which joins another one again.

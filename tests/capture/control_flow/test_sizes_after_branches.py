@@ -152,3 +152,13 @@ def test_a_size_that_is_read_from_data_has_the_same_elements():
     for made in ((), [(source, 3)], [(source, 2)], [(source, 7)]):
         with sizes_read_from_data(made):
             assert torch.equal(rows(), torch.arange(6.0).reshape(3, 2))
+
+
+def test_each_result_of_an_operator_has_the_same_elements():
+    def best() -> torch.Tensor:
+        return torch.arange(6.0).topk(2)
+
+    source = of_code(best.__code__, best.__code__.co_firstlineno + 1)
+    with sizes_read_from_data([(source, 2)]):
+        found = best()
+    assert torch.equal(found.values, torch.tensor([5.0, 4.0])) and torch.equal(found.indices, torch.tensor([5, 4]))

@@ -49,6 +49,7 @@ def answering(
     elements: Callable[[], int | None],
     chosen: dict[Any, int],
     again: Callable[[Any], None],
+    known: Callable[[torch.SymBool, bool], None] | None,
 ) -> Iterator[None]:
     """Within this context, truth values that only data decides are answered, and known from there on.
 
@@ -62,6 +63,8 @@ def answering(
         chosen: Gets the elements that indices are those of; see `element_of`.
         again: Called with a question that an earlier answer decides, as an expression, or as a constant where it is
             not known which question that was.
+        known: Called with a question that is not asked, as torch knows its answer, and with that; None where nothing
+            depends on it.
 
     Raises:
         NoSuchElement: From where an index is asked for; see above.
@@ -79,7 +82,10 @@ def answering(
         env._make_data_dependent_error = _unexplained
         try:
             with paused():
-                return evaluate(expression, *args, **kwargs)
+                found = evaluate(expression, *args, **kwargs)
+            if known is not None and _is_condition(expression):
+                known(env.create_symboolnode(expression), bool(found))
+            return found
         except GuardOnDataDependentSymNode:
             vars(env).pop("_make_data_dependent_error", None)
             if isinstance(expression, sympy.Symbol) or not isinstance(expression, sympy.logic.boolalg.Boolean):

@@ -16,9 +16,10 @@ from opbridge.base.torch_private.torch_branch_operators import DECISION
 from opbridge.capture.control_flow.carried_numbers import CarriedNumbers
 from opbridge.capture.control_flow.heap_snapshot import HeapSnapshot, settings
 from opbridge.capture.control_flow.indexing import elements_asked_for
+from opbridge.capture.control_flow.known_answers import AskedPlaces
 from opbridge.capture.control_flow.operand_stack import handles_errors
 from opbridge.capture.control_flow.program_points import IterationCounter, frames_between, is_the_models, program_point
-from opbridge.capture.control_flow.state import state_of
+from opbridge.capture.control_flow.state import State, state_of
 from opbridge.capture.control_flow.while_loops import WhileLoops, is_asked_in_loop
 from opbridge.capture.tracer.loop_summaries import LoopSummary
 from opbridge.capture.tracer.symbolic_loops import Loops
@@ -53,6 +54,7 @@ class BranchEvent:
         asks: Whether the loop asks by it whether there is a further iteration, which it has after the answer True.
         may_iteration: Whether it may be asked in each iteration of a loop that no sequence counts.
         is_last_element: Whether the model raises an error after the answer False, as an index is that of no element.
+        is_known: Whether the run knows the answer itself; see `known_answers`.
     """
 
     place: Hashable
@@ -65,6 +67,7 @@ class BranchEvent:
     asks: bool = False
     may_iteration: bool = False
     is_last_element: bool = False
+    is_known: bool = False
 
 
 class BranchOracle:
@@ -113,6 +116,7 @@ class BranchOracle:
         self._numbers = CarriedNumbers(self.loops.learned)
         self._while_loops = WhileLoops(self.loops)
         self.events: list[BranchEvent] = []
+        self._knows = AskedPlaces(self.loops.learned.asked) if self.loops.learned.asked else None
         self.outermost: FrameType | None = None
 
     @property
@@ -135,13 +139,15 @@ class BranchOracle:
     def answer(
         self,
         recorder: Any,
-        condition: torch.SymBool,
+        condition: torch.SymBool | bool,
         outermost: FrameType,
         sources: tuple[Source, ...],
         element: tuple[int, int] | None = None,
         question: Hashable = None,
         given: bool | None = None,
         of_operator: int = 0,
+        *,
+        is_known: bool = False,
     ) -> bool:
         """The answer to a question, which the graph gets an event of.
 
@@ -155,6 +161,7 @@ class BranchOracle:
             given: The answer, where it is known.
             of_operator: Where an operator asks, or the lookup of a size in a table: which of its questions it is,
                 counted from 1.
+            is_known: Whether the run knows the answer that is given.
         """
         asking = self.loops.asking
         self.loops.made.clear()
@@ -164,8 +171,7 @@ class BranchOracle:
                 f"in one run, for example at {sources[0] if sources else 'its first line'}. In a loop, let only "
                 "tensors change between iterations: count in a tensor, or use torch.while_loop."
             )
-        frames = list(frames_between(sys._getframe(1), outermost))
-        frames = [frame for frame in frames if is_the_models(frame)]
+        frames = _frames(outermost)
         self.loops.forget_left()
         if asking is not None:
             self.iterations.begin_iteration(asking.frame, asking.offset)
@@ -175,24 +181,12 @@ class BranchOracle:
         if self.loops.lists.has_learned or (asking is None and self._while_loops.are_new(frames, at)):
             raise LoopsSummarized
         loop = asking or self._while_loops.at(frames, at, recorder)
-        held = state_of(
-            frames,
-            [*self._surroundings.changed(), ("settings", {"": settings()}), ("", self.loops.gone_over())],
-            recorder.knows,
-            self._elements,
-            self.iterations.carried,
-            self.chosen,
-            self._asked,
-            self._surroundings.stores,
-            strict=self.loops.learned.tells_more,
-            sharing=self.loops.learned.identities.shares,
-            comparing=self.loops.learned.identities.compares_objects,
-        )
+        held = self._state(frames, recorder)
         tensors = self.loops.counters() + [each for each in held.leaves if isinstance(each, torch.Tensor)]
         numbers = [each for each in held.leaves if not isinstance(each, torch.Tensor)]
         tensors += [self.iterations.carried[id(each)][1] for each in numbers if id(each) in self.iterations.carried]
         asked = element if question is None else question
-        here = ((at, of_operator if asked is None and of_operator > 1 else asked), held.structure)
+        here = _place(at, (of_operator or None) if asked is None else asked, held)
         if question is not None:
             times = self._times[here] = self._times.get(here, -1) + 1
             if times and self.events[-1].place == ((at, (question, times - 1)), held.structure):
@@ -211,10 +205,11 @@ class BranchOracle:
             )
         else:
             chosen = given
-        self._decided += asking is None
+        self._decided += asking is None and not is_known
         recorder.record(DECISION, (tensors, numbers, condition, chosen), {})
         number, iteration = (None, 0) if loop is None else (loop.number, loop.iteration)
-        self._expressions[torch_decisions.expression_of(condition)] = len(self.events)
+        if not is_known:
+            self._expressions[torch_decisions.expression_of(condition)] = len(self.events)
         if element is None and given is None:
             self._asked |= torch_decisions.symbols_of(condition)
         unseen = None if self._surroundings.grown else held.unseen
@@ -231,9 +226,62 @@ class BranchOracle:
                 asking is not None,
                 may_iteration,
                 is_last,
+                is_known,
             )
         )
         return chosen
+
+    @property
+    def notes_known(self) -> bool:
+        """Whether earlier runs have asked for answers that this one may know."""
+        return self._knows is not None
+
+    def note_known(
+        self,
+        recorder: Any,
+        condition: torch.SymBool,
+        answer: bool,
+        outermost: FrameType,
+        sources: Callable[[], tuple[Source, ...]],
+    ) -> None:
+        """Makes a question whose answer the run knows an event, where earlier runs have asked for it.
+
+        Args:
+            recorder: What records the graph.
+            condition: The question.
+            answer: The answer.
+            outermost: The frame in which the model is called.
+            sources: Gives the lines that are running, the innermost first.
+        """
+        if self._knows is None or self.loops.asking is not None:
+            return
+        knows, self._knows = self._knows, None  # what follows asks questions of its own
+        try:
+            frames = _frames(outermost)
+            self.loops.forget_left()
+            at = program_point(frames, self.iterations, self.loops.offsets_in)
+            if knows.has_at(at) and _place(at, None, self._state(frames, recorder)) in knows:
+                asked = condition if torch_decisions.known(condition) is None else answer  # else no operator gives it
+                self.answer(recorder, asked, outermost, sources(), given=answer, is_known=True)
+        finally:
+            self._knows = knows
+
+    def _state(self, frames: Sequence[FrameType], recorder: Any) -> State:
+        """What is held where the run is."""
+        learned = self.loops.learned
+        return state_of(
+            frames,
+            [*self._surroundings.changed(), ("settings", {"": settings()}), ("", self.loops.gone_over())],
+            recorder.knows,
+            self._elements,
+            self.iterations.carried,
+            self.chosen,
+            self._asked,
+            self._surroundings.stores,
+            strict=learned.tells_more,
+            sharing=learned.identities.shares,
+            comparing=learned.identities.compares_objects,
+        )
 
     def _elements(self, held: Sequence[Any]) -> Sequence[Any]:
         """The elements of a list or tuple, without those that the iterations of a loop have appended."""
@@ -242,3 +290,13 @@ class BranchOracle:
             return [become[1]]
         growing = self.loops.lists.growing(held)
         return held if growing is None else growing.elements()
+
+
+def _frames(outermost: FrameType) -> list[FrameType]:
+    """The frames of the model that run."""
+    return [frame for frame in frames_between(sys._getframe(2), outermost) if is_the_models(frame)]
+
+
+def _place(at: Hashable, asked: Hashable, held: State) -> tuple[tuple[Hashable, Hashable], Hashable]:
+    """The place of a question: where Python is, what tells it from others that are asked there, and what is held."""
+    return (at, asked), held.structure

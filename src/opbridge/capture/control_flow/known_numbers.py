@@ -28,6 +28,8 @@ def is_known_as(computed: Computed, number: Any, node: Callable[[Any], Node | No
     try:
         with torch_proxies.Disabled():
             found = _value(computed, node)
+            if isinstance(number, bool):
+                return torch_decisions.known(found) is number
             return torch_decisions.known(found == number) is True
     except (LookupError, TypeError, ValueError, ArithmeticError):
         return False

@@ -54,6 +54,7 @@ class MergePoint:
         asks: Whether a loop asks by it whether there is a further iteration.
         tried: The numbers of iterations that such a loop has been given.
         unseen: What else Python held there in each run, as a branch event has it.
+        is_open: Whether a run that came to it has been asked for the answer, by those answers; see `known_answers`.
     """
 
     key: Hashable
@@ -64,6 +65,7 @@ class MergePoint:
     asks: bool = False
     tried: set[int] = field(default_factory=set)
     unseen: set[Hashable] = field(default_factory=set)
+    is_open: bool = False
 
     def shows_all(self) -> bool:
         """Whether what is done after it depends on nothing but what Python's variables hold."""

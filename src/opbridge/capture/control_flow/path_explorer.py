@@ -87,6 +87,7 @@ def explore(
             answers, first = (), None
             continue
         paths.add(given.events, None if graph is None else ExecutionPath.of(graph, given.events), given.again)
+        paths.note_given(answers, given.events)
         if graph is None:
             paths.raising.add(answers)
         if made and paths.learned.grown() - grown:

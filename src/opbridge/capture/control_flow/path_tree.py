@@ -27,6 +27,7 @@ __all__ = ["PathTree"]
 _MOST_LINES = 5
 _FIRST_ITERATIONS = 3
 _MOST_STEPS = 4096
+_MOST_WAYS = 16
 _FEW_CAPTURES = 16
 
 
@@ -46,6 +47,9 @@ class PathTree:
         iterations: How many iterations the loops have that ask before each, where no answers are given.
         learned: What the runs have shown of the loops.
         raising: The answers that were given to runs which raised an error.
+        has_raised: Whether there were such runs.
+        refuted: The first answers that no run gets, as the last of them contradicts those before it.
+        contradicting: The same as sets, to which further iterations of a loop add nothing.
         unproven: The decisions of loops of which no run with several iterations has come to its end.
         tries_all: Whether all answers are tried together, however many captures that takes.
         has_left_some: Whether some have not been; see `_not_together`.
@@ -68,6 +72,9 @@ class PathTree:
         self.iterations = _FIRST_ITERATIONS
         self.learned = LoopSummary()
         self.raising: set[tuple[bool, ...]] = set()
+        self.has_raised = False
+        self.refuted: set[tuple[bool, ...]] = set()
+        self.contradicting: set[frozenset[Edge]] = set()
         self.unproven: list[MergePoint] = []
 
     def forget(self) -> None:
@@ -89,6 +96,7 @@ class PathTree:
         Raises:
             Unjoined: It does something else after an answer than another run did.
         """
+        self.has_raised = self.has_raised or path is None
         edge: Edge = (None, False)
         answers: tuple[bool, ...] = ()
         edges: list[Edge] = []
@@ -96,6 +104,9 @@ class PathTree:
             key = event.place if self.joined else answers
             new = MergePoint(key, event.sources, answers, event.leaves, asks=event.asks)
             point = self.points.setdefault(key, new)
+            if not point.is_open and not event.is_known:
+                point.answers, point.is_open = answers, True
+                self._untaken = (-1, {})
             point.unseen.add(event.unseen)
             self._follow(edge, point, path, number)
             if event.is_last_element:
@@ -118,6 +129,25 @@ class PathTree:
         self.paths.append(path)
         self._paths.append(edges)
         self._together.update((one, other) for index, one in enumerate(edges) for other in edges[index + 1 :])
+
+    @property
+    def asked(self) -> frozenset[Hashable]:
+        """The places of the decisions that runs were asked for."""
+        return frozenset(point.key for point in self.points.values() if point.is_open)
+
+    def note_given(self, answers: tuple[bool, ...], events: Sequence[BranchEvent]) -> None:
+        """Notes the answers that were given to a run, which knows some answers itself."""
+        edges: list[Edge] = []
+        for number, (answer, event) in enumerate(zip(answers, events, strict=False)):
+            edges.append((self.points[event.place if self.joined else answers[:number]], answer))
+            if answer != event.answer:
+                self.refuted.add(answers[: number + 1])
+                self.contradicting.add(frozenset(edges))
+                return
+
+    def _is_in_vain(self, answers: tuple[bool, ...]) -> bool:
+        """Whether a run with some first answers raises an error, or gets others."""
+        return answers in self.raising or any(answers[: len(each)] == each for each in self.refuted)
 
     def are_together(self, one: Edge, later: Edge) -> bool:
         """Whether a run has given two answers, one after the other."""
@@ -151,7 +181,7 @@ class PathTree:
         self.iterations = _FIRST_ITERATIONS
         for point in self.points.values():
             for answer in (False, True):
-                if (point, answer) in self.next:
+                if (point, answer) in self.next or not point.is_open:
                     continue
                 if (point, answer) not in self._lacking:
                     return (*point.answers, answer)
@@ -174,7 +204,7 @@ class PathTree:
         if iteration is None:
             return None
         answers = (*header.answers, *self._answers_of([*iteration, (header, leaving), *rest]))
-        if answers in self.raising:
+        if self._is_in_vain(answers):
             self.next[edge] = None
             return None
         return answers
@@ -272,7 +302,8 @@ class PathTree:
     def _steps_to_untaken(self) -> dict[Edge, int]:
         """How many answers there are from each one to the nearest that no run has got yet."""
         if self._untaken[0] != len(self.next):
-            aims = [edge for point in self.points.values() for edge in ((point, False), (point, True))]
+            asked = (point for point in self.points.values() if point.is_open)
+            aims = [edge for point in asked for edge in ((point, False), (point, True))]
             missing = [edge for edge in aims if edge not in self.next and edge not in self._lacking]
             self._untaken = len(self.next), steps_before(self.next, missing)
         return self._untaken[1]
@@ -284,7 +315,7 @@ class PathTree:
                 around = paths_around(self.next, self.end, edge)
                 if around is not None:
                     answers = self._answers_of([*around[0], *around[1]])
-                    if answers not in self.raising:
+                    if not self._is_in_vain(answers):
                         return answers
         return None
 
@@ -308,7 +339,7 @@ class PathTree:
             }
             self.has_left_some = len(wanted) < count
         found = (self._answers_of(self._path_by(pair, wanted, after)) for pair in wanted)
-        return next((answers for answers in found if answers not in self.raising), None)
+        return next((answers for answers in found if answers and not self._is_in_vain(answers)), None)
 
     def _not_told_apart(self) -> tuple[bool, ...] | None:
         """The answers of a run in which variables differ that hold the same in all runs that gave some answer.
@@ -335,7 +366,7 @@ class PathTree:
                     break
                 edges.append(min(branches, key=lambda branch: (near[0].get(branch, _MOST_STEPS), near[1][branch])))
             answers = tuple(answer for _, answer in edges)
-            if answers not in self.raising and edges not in self._paths:
+            if not self._is_in_vain(answers) and edges not in self._paths:
                 return answers
         return None
 
@@ -356,11 +387,29 @@ class PathTree:
     ) -> list[Edge]:
         """A way to the end by two answers, and by as many others as there are that are wanted together.
 
+        It leaves out answers that contradict those before them; where no way is found without, it is empty.
+
         Args:
             pair: The answers.
             wanted: The pairs that are wanted.
             after: For each answer, those that may come later.
         """
+        left_out = set(self.contradicting)
+        for _ in range(_MOST_WAYS):
+            edges, is_whole = self._path_without(left_out, pair, wanted, after)
+            if is_whole or not edges:
+                return edges
+            left_out.add(frozenset(edges))
+        return []
+
+    def _path_without(
+        self,
+        left_out: Container[frozenset[Edge]],
+        pair: tuple[Edge, Edge],
+        wanted: Container[tuple[Edge, Edge]],
+        after: Mapping[Edge, Collection[Edge]],
+    ) -> tuple[list[Edge], bool]:
+        """Such a way, and whether it comes to the end: it stops where all that leads on is left out."""
         aims: list[Edge] = list(pair)
         edges: list[Edge] = []
         edge: Edge = (None, False)
@@ -368,7 +417,10 @@ class PathTree:
             if aims and edge == aims[0]:
                 aims.pop(0)
             steps = steps_to(self.next, self.end, aims[0] if aims else None)
-            branches: list[Edge] = [branch for answer in (True, False) if (branch := (point, answer)) in steps]
+            leading: list[Edge] = [branch for answer in (True, False) if (branch := (point, answer)) in steps]
+            branches = [branch for branch in leading if frozenset((*edges, branch)) not in left_out]
+            if not branches or (len(branches) < len(leading) and branches[0] in edges):
+                return edges, False
             nearest = min(branches, key=steps.__getitem__)
             worth = {
                 branch: sum((before, branch) in wanted for before in edges)
@@ -378,7 +430,7 @@ class PathTree:
             }
             edge = max(worth, key=worth.__getitem__)
             edges.append(edge)
-        return edges
+        return edges, True
 
     def _iterations(self) -> tuple[bool, ...] | None:
         """The answers of a run with enough iterations of a loop, one right after the other.
@@ -405,7 +457,7 @@ class PathTree:
             around = paths_around(self.next, self.end, edge)
             assert around is not None
             answers = self._answers_of([*around[0], *iterations, *around[1]])
-            if answers not in self.raising:
+            if not self._is_in_vain(answers):
                 return answers
             self.unproven.append(point)
         return None

@@ -48,7 +48,12 @@ class BranchQuestions:
         answers = self.answers
         with (
             torch_decisions.answering(
-                self._env, self._decide, answers.elements_asked_for, answers.chosen, answers.note_again
+                self._env,
+                self._decide,
+                answers.elements_asked_for,
+                answers.chosen,
+                answers.note_again,
+                self._note_known if answers.notes_known else None,
             ),
             self._asking_sizes(),
         ):
@@ -86,3 +91,10 @@ class BranchQuestions:
                 recorder, condition, answers.outermost, self._origins.stack(), element, of_operator=number
             )
             return answer
+
+    def _note_known(self, condition: torch.SymBool, answer: bool) -> None:
+        """Notes a question of the model's own that the run knows the answer of."""
+        answers, recorder = self.answers, self._recorder
+        if self._recording() is recorder and not recorder.questions.is_describing:
+            with paused():
+                answers.note_known(recorder, condition, answer, answers.outermost, self._origins.stack)

@@ -76,6 +76,8 @@ class LoopSummary:
         identities: Which identities matter; all captures of a model share it.
         tells_more: Whether paths join only where the layouts of tensors are the same, and which of them share values.
         sizes_of_data: The lines that make tensors of a constant size which is read from data; see `sizes_of_data`.
+        asked: The decisions that earlier runs have asked for, which are ones also in runs that know their answers; see
+            `control_flow.known_answers`.
     """
 
     lists: dict[Hashable, ListSummary] = field(default_factory=dict)
@@ -86,6 +88,7 @@ class LoopSummary:
     identities: Identities = field(default_factory=Identities)
     tells_more: bool = False
     sizes_of_data: frozenset[tuple[Source, int]] = frozenset()
+    asked: frozenset[Hashable] = frozenset()
 
     def of_list(self, place: Hashable) -> ListSummary:
         """What is known of a list, by its place."""

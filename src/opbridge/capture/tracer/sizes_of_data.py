@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from types import FrameType
@@ -39,15 +40,23 @@ class _Reading(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if not isinstance(result, torch.Tensor):
-            return result
         given = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-        new = {*constant_sizes(result.shape)}.difference(*(constant_sizes(each.shape) for each in given)) & self._sizes
+        old = {size for each in given for size in constant_sizes(each.shape)}
+        return pytree.tree_map_only(torch.Tensor, functools.partial(self._read, old=old), result)
+
+    def _read(self, made: torch.Tensor, old: Collection[int]) -> torch.Tensor:
+        """A tensor that a line makes, with the sizes of data that it is to have instead of constant ones.
+
+        Args:
+            made: The tensor.
+            old: The constant sizes of the tensors that it is made from.
+        """
+        new = {*constant_sizes(made.shape)}.difference(old) & self._sizes
         if new and (source := _running()) is not None:
-            for dim, size in enumerate(result.shape):
+            for dim, size in enumerate(made.shape):
                 if type(size) is int and size in new and (source, size) in self._made:
-                    result = result.index_select(dim, _all(size, result.device))
-        return result
+                    made = made.index_select(dim, _all(size, made.device))
+        return made
 
 
 def constant_sizes(shape: Sequence[Any]) -> list[int]:
