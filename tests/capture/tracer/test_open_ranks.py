@@ -9,6 +9,7 @@ import torch
 from helpers.matching import assert_matches
 
 from opbridge.capture import capture
+from opbridge.capture.tracer import open_ranks
 from opbridge.errors import CaptureError
 from opbridge.verification import verify_program
 
@@ -70,3 +71,40 @@ def test_what_else_reads_the_result_needs_its_rank(used: Any) -> None:
 def test_a_dimension_that_may_be_fixed_is_fixed() -> None:
     program = assert_matches(lambda x: x.squeeze(1), torch.randn(2, 1, 4), dynamic_shapes="auto")
     assert program.model.graph.inputs[0].shape[1] == 1
+
+
+def _by_data(x: torch.Tensor) -> torch.Tensor:
+    x = x[x[:, 0] > 0]
+    if len(x) == 1:
+        return x.squeeze(0) * 2
+    return (x.mean(0) if len(x) else x.new_zeros(4)) * 2
+
+
+def _by_size(x: torch.Tensor) -> torch.Tensor:
+    if len(x) == 1:
+        return x[:, None].squeeze((0, 1)) * 2
+    return x.sum(0)
+
+
+def _by_rank(x: torch.Tensor) -> torch.Tensor:
+    found = (x * 2).squeeze()
+    return found if found.dim() == 1 else found.sum(0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [_by_data, _by_size, _by_rank], ids=lambda model: model.__name__)
+@pytest.mark.parametrize("example", [3, 1])
+def test_a_branch_for_a_size_of_one(model: Any, example: int) -> None:
+    others = [(torch.rand(rows, 4),) for rows in (1, 2, 7)] + [(-torch.rand(3, 4),), (torch.tensor([[1.0] * 4]),)]
+    assert_matches(model, torch.rand(example, 4), others=others, dynamic_shapes=({0: "rows"},))
+
+
+def test_what_is_picked_is_what_a_squeeze_leaves_out() -> None:
+    x = torch.randn(1, 3, 1, 1)
+    asked = [0, 1, 2, 3]
+    for ones in ([0], [2], [0, 3], [0, 2, 3]):
+        found = x
+        for target, rest in open_ranks._picking(asked, ones):
+            found = target(found, *rest)
+        assert torch.equal(found, x.squeeze())
+    assert not open_ranks._picking(asked, [])

@@ -33,6 +33,16 @@ def may_be_one(size: Any) -> bool:
     return expression.free_symbols <= free and env._maybe_evaluate_static(sympy.Eq(expression, 1)) is None
 
 
+def is_known_as_one(size: Any) -> bool:
+    """Whether a symbolic size is 1 by what a capture knows of its symbols, though not for all values of them."""
+    import sympy
+
+    if not isinstance(size, torch.SymInt):
+        return False
+    env = size.node.shape_env
+    return env._maybe_evaluate_static(sympy.Eq(size.node.expr, 1)) == sympy.true
+
+
 def is_one_in_example(size: Any) -> bool:
     """Whether a size is 1 in the example; nothing is asked about symbols, and a size that data decides is not 1."""
     if not isinstance(size, torch.SymInt):

@@ -248,6 +248,8 @@ class Recorder:
         if dense is not None:
             with self.recording(differentiated=self.is_differentiating):
                 return dense(self, *args, **kwargs)
+        if (squeezed := open_ranks.squeeze_known_ones(self.record, function, args)) is not None:
+            return squeezed
         if function is _aten.lift_fresh.default:
             function = _aten.lift_fresh_copy.default  # or a write to the result would change the constant
         elif function is _aten.is_nonzero.default:
