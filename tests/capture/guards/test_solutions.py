@@ -6,7 +6,9 @@ import itertools
 
 import pytest
 
-from opbridge.capture.guards.expressions import holds_at
+from opbridge.capture.guards import solutions as module
+from opbridge.capture.guards.expressions import holds_at, parsed
+from opbridge.capture.guards.linear import NotLinear, check_operators
 from opbridge.capture.guards.samples import LARGEST
 from opbridge.capture.guards.solutions import solutions
 
@@ -94,3 +96,23 @@ def test_a_long_period_is_tried():
     found = solutions("(s0 % 5003) % 5009 != 5002", "s0", 1, None)
     assert not found.is_proven
     assert LARGEST in found
+
+
+@pytest.mark.parametrize(
+    "text", ["max(s0, 3) + min(s0, 9) ** 2 > 40", "abs(s0 - 5) / 2 > 3", "max(s0, pow(s0, 2)) != 4"]
+)
+def test_an_operator_that_no_sum_has_is_found_before_cases_are_written(text, monkeypatch):
+    def fail(*args):
+        raise AssertionError("cases are written")
+
+    monkeypatch.setattr(module, "without_choices", fail)
+    found = solutions(text, "s0", 1, 70)
+    assert not found.is_proven
+    assert [size for size in range(1, 71) if size in found] == [n for n in range(1, 71) if holds_at(text, {"s0": n})]
+
+
+def test_operators_of_sums_and_of_choices_may_be_those_of_sums():
+    for text in EXACT:
+        check_operators(parsed(text))
+    with pytest.raises(NotLinear):
+        check_operators(parsed("s0 > 3 or max(s0, 2) ** 2 > 40"))

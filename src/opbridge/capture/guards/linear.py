@@ -16,12 +16,16 @@ from opbridge.capture.guards.expressions import (
     subexpressions,
 )
 
-__all__ = ["ONE", "Linear", "NotLinear", "added", "compared_sum", "linear", "without_choices"]
+__all__ = ["ONE", "Linear", "NotLinear", "added", "check_operators", "compared_sum", "linear", "without_choices"]
 
 Linear = dict[Expression, Any]
 """A sum of unknowns, each with its coefficient, a whole number or a fraction; that of `ONE` is the constant."""
 
 ONE = Constant(1)
+
+_OF_SUMS = frozenset({"+", "-", "neg", "*", "//", "%"})
+_OF_CHOICES = frozenset({"if", "abs", "max", "min"})
+_KNOWN = _OF_SUMS | _OF_CHOICES | COMPARISONS.keys() | {"and", "or", "not"}
 
 
 class NotLinear(Exception):
@@ -54,7 +58,7 @@ def linear(expression: Expression, unknown: Callable[[Expression], Linear]) -> L
     if isinstance(expression, Symbol):
         return unknown(expression)
     name = expression.name
-    if name not in ("+", "-", "neg", "*", "//", "%"):
+    if name not in _OF_SUMS:
         raise NotLinear
     found = [linear(each, unknown) for each in expression.operands]
     if name in ("+", "-"):
@@ -75,6 +79,18 @@ def linear(expression: Expression, unknown: Callable[[Expression], Linear]) -> L
         return {ONE: value} if (value := number // divisor if name == "//" else number % divisor) else {}
     quotient = unknown(Operation("//", (expression.operands[0], Constant(divisor))))
     return quotient if name == "//" else added((found[0], 1), (quotient, -divisor))
+
+
+def check_operators(condition: Expression) -> None:
+    """Checks that a condition may consist of comparisons of sums, before its choices are written as cases.
+
+    An operator that no sum has is one of a case as well, of which there may be many.
+
+    Raises:
+        NotLinear: It has such an operator.
+    """
+    if any(isinstance(each, Operation) and each.name not in _KNOWN for each in subexpressions(condition)):
+        raise NotLinear
 
 
 def without_choices(condition: Expression, most: int = 6) -> Expression:

@@ -27,7 +27,7 @@ from opbridge.capture.guards.expressions import (
     value_at,
     written,
 )
-from opbridge.capture.guards.linear import Linear, NotLinear, linear, without_choices
+from opbridge.capture.guards.linear import Linear, NotLinear, check_operators, linear, without_choices
 from opbridge.capture.guards.samples import LARGEST, SCANNED, Range
 
 __all__ = ["Solutions", "solutions", "solutions_together"]
@@ -199,6 +199,7 @@ def _exact(expression: Expression, symbol: str, low: int, high: int) -> Solution
     Raises:
         NotLinear: It is not, or there are many classes.
     """
+    check_operators(expression)
     condition, period = without_choices(expression), 1
 
     def grown(unknown: Expression) -> Linear:
