@@ -115,6 +115,15 @@ class GraphTracer(PythonKeyTracer):
             elif isinstance(size, torch.SymInt):
                 self._bind_symbol_of(size)
 
+    def rebind_size(self, size: torch.SymInt, make: Callable[[], Node]) -> None:
+        """Says how to get a symbol, and what is computed from it, from now on; does nothing for an expression."""
+        expression = size.node._expr
+        if expression.is_symbol:
+            sizes: Any = self.symnode_tracker
+            sizes.forget_symbol(expression)
+            self.sympy_expr_tracker.pop(expression, None)
+            self.bind_size(size, make)
+
     def _bind_symbol_of(self, size: torch.SymInt) -> None:
         """Says how to get a symbol of which a size is a multiple, as `32*height`, unless that is known."""
         expression, env = size.node._expr, size.node.shape_env
@@ -230,6 +239,11 @@ class _Sizes:
     def forget(self, size: Any) -> None:
         """Lets a size have no node, as before it was first known."""
         self._found.pop(self._key(size), None)
+
+    def forget_symbol(self, symbol: Any) -> None:
+        """Lets the sizes that a symbol is in have no node."""
+        for key in [each for each in self._found if isinstance(each, tuple) and symbol in each[0].free_symbols]:
+            del self._found[key]
 
     def get(self, size: Any, default: Any = None) -> Any:
         key = self._key(size)

@@ -17,6 +17,7 @@ from opbridge.base.torch_private.torch_branch_operators import DECISION
 from opbridge.capture import packed_sequences
 from opbridge.capture.tracer import (
     autocasting,
+    broadcast_sizes,
     free_values,
     generators,
     kinds_of_operators,
@@ -282,6 +283,7 @@ class Recorder:
             shape = open_ranks.squeeze_by_example
         item = self.values.items.item(function, arguments)
         self.questions.begin(function)
+        broadcast = broadcast_sizes.dims_beside_data(function, fakes)
         try:
             if item is not None:
                 result: Any = item
@@ -305,6 +307,9 @@ class Recorder:
             self._tensors.ranks.add(node, opened)
         self.values.add(function, node, result)
         self.bind(result, node)
+        for dim in broadcast:
+            if isinstance(size := result.shape[dim], torch.SymInt):
+                self.tracer.rebind_size(size, functools.partial(self._size_of, node, dim % result.dim(), size))
         if function in kinds_of_operators.PARTS and self._is_new_symbol(result.storage_offset()):
             self.tracer.bind_size(result.storage_offset(), functools.partial(self._offset_of, node))
         torch_sizes.note_unknown_symbols(node, self.fake_mode.shape_env, result)
