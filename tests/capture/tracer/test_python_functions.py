@@ -222,3 +222,15 @@ def test_differences_along_a_size_that_data_decide(count):
     assert_matches(
         Model(), *given(4, 2), dynamic_shapes=({0: "batch"}, {0: "count"}), others=[given(1), given(6, 2, 1)]
     )
+
+
+def test_a_number_of_draws_that_is_read_in_a_loop():
+    def draws(x: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        found = []
+        for count in counts.clamp(min=1):
+            drawn = torch.multinomial(torch.ones(x.shape[0]), count, replacement=True)
+            found.append(x[drawn].new_ones(drawn.shape).sum())
+        return torch.stack(found)
+
+    others = [(torch.rand(6), torch.tensor(counts)) for counts in ([1, 9], [4], [2, 2, 2])]
+    assert_matches(draws, torch.rand(6), torch.tensor([3, 5]), others=others, dynamic_shapes=(None, {0: "images"}))

@@ -278,6 +278,8 @@ _TAKING_SIZES_AFTER_TENSOR = frozenset(
         torch.Tensor.new_empty,
         torch.Tensor.new_zeros,
         torch.Tensor.new_ones,
+        torch.Tensor.multinomial,
+        torch.multinomial,
     }
 )
 
