@@ -201,3 +201,10 @@ def test_sizes_that_no_memory_holds_are_not_tried():
     assert taken.mode == "direct"
     (note,) = taken.notes
     assert note.startswith("the file is valid only for n <= 100000000000 ")
+
+
+def test_opposite_values_are_of_the_same_dtypes():
+    given = [torch.tensor([1.0, -2.0]), torch.tensor([True, False]), torch.tensor([1, 2]), 3]
+    signed, truth, integers, number = other_branches.of_opposite_values(given)
+    assert signed.tolist() == [-1.0, 2.0] and truth.tolist() == [False, True]
+    assert integers is given[2] and number == 3

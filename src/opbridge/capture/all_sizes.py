@@ -26,7 +26,7 @@ from opbridge.capture.size_branches import SizePath, SizePaths, asked_zeros, cap
 from opbridge.capture.size_constraints import contradictions
 from opbridge.capture.tracer.writes import written_by
 from opbridge.graph.captured_graph import CapturedGraph
-from opbridge.graph.decisions import Decision
+from opbridge.graph.decisions import Decision, decisions_of
 
 __all__ = ["asks_for_sizes", "of_all_sizes", "with_all_sizes", "with_continued_padding"]
 
@@ -138,8 +138,17 @@ class _SizeSearch:
 
     def _agrees(self, graph: CapturedGraph | None, values: list[Any]) -> bool | None:
         found = comparing_captures.agrees(self._session, self._assumptions, graph, values, self._structure)
+        if found and graph is not None and _decides_by_data(graph):
+            others = other_branches.of_opposite_values(values)  # which may take branches that the example does not
+            if comparing_captures.agrees(self._session, self._assumptions, graph, others, self._structure) is False:
+                found = False
         self._is_right.append(graph is not None and bool(found))
         return found
+
+
+def _decides_by_data(graph: CapturedGraph) -> bool:
+    """Whether a graph has a condition on data."""
+    return any(not each.on_sizes for each in decisions_of(graph.module))
 
 
 def with_continued_padding(session: CaptureSession, captured: Captured) -> Captured | None:

@@ -35,6 +35,7 @@ __all__ = [
     "are_few",
     "is_plain",
     "merged",
+    "of_opposite_values",
     "of_other_values",
     "of_sizes",
     "pads",
@@ -164,6 +165,17 @@ def of_other_values(leaves: Sequence[Any]) -> list[Any]:
         return (leaf + leaf.abs().mean() * (factors - 1)).to(leaf.dtype) if leaf.numel() else leaf
 
     return [changed(leaf) for leaf in leaves]
+
+
+def of_opposite_values(leaves: Sequence[Any]) -> list[Any]:
+    """Inputs of the same sizes whose numbers are negated, and whose truth values are others: for other branches."""
+
+    def opposite(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided:
+            return leaf
+        return -leaf if leaf.is_floating_point() else leaf.logical_not() if leaf.dtype is torch.bool else leaf
+
+    return [opposite(leaf) for leaf in leaves]
 
 
 def twice(leaves: Sequence[Any], shapes: Shapes) -> list[Any]:

@@ -1,6 +1,7 @@
 import onnx
 import pytest
 import torch
+from helpers.matching import assert_matches
 from models.deciding_by_size import DECIDING_BY_SIZE, OneOrMore
 from torch import nn
 
@@ -147,3 +148,14 @@ def test_a_condition_in_the_other_branch_of_a_condition():
     session = opbridge.export(of_three_kinds, (torch.ones(9),), dynamic_shapes=({0: "n"},), verify=False).session()
     for size in (1, 4, 5, 8, 9):
         _agrees(session, of_three_kinds, torch.ones(size))
+
+
+@pytest.mark.slow
+def test_a_size_of_one_that_matters_for_other_data_than_the_example():
+    def decided(x):
+        y = x if x.sum() > 0 else x.new_ones((1, 4))
+        return y.sum(0) + (5 if len(y) == 1 else 0)
+
+    others = [(sign * torch.rand(rows, 4),) for sign in (-1, 1) for rows in (1, 2, 7)]
+    program = assert_matches(decided, -torch.rand(5, 4), others=others, dynamic_shapes=({0: "rows"},))
+    assert not program.plan.notes
