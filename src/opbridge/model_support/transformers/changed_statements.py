@@ -21,7 +21,7 @@ def with_statements(changes: Mapping[str, str]) -> Callable[[types.FunctionType]
 
     Args:
         changes: The statements in the place of others, by these: both as `ast.unparse` writes them, or a statement in
-            the place of another one in any form.
+            the place of another one in any form. What ends with a colon stands for a whole statement that begins so.
     """
 
     @functools.cache
@@ -45,6 +45,9 @@ class _Changed(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> ast.AST:
         text = ast.unparse(node) if isinstance(node, ast.stmt) else ""
+        head = text.partition("\n")[0]
+        if head.endswith(":") and head in self.changes:
+            text = head
         if text not in self.changes:
             changed: ast.AST = self.generic_visit(node)
             return changed

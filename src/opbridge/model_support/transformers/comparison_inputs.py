@@ -19,6 +19,7 @@ __all__ = [
     "delta_attention",
     "encoder",
     "frames",
+    "gated_delta_rule",
     "merger",
     "nearest_positions",
     "packed_tokens",
@@ -159,6 +160,15 @@ def delta_attention(owner: Any) -> Iterator[Inputs]:
     query, key, value, decay = (_random(4, 2, 70, 2, 8)).unbind(0)
     given = {"query": query, "key": key, "value": value, "g": -decay.abs() / 8, "beta": _random(2, 70, 2).sigmoid()}
     yield (), {**given, "output_final_state": True, "use_qk_l2norm_in_kernel": True}
+
+
+def gated_delta_rule(owner: Any) -> Iterator[Inputs]:
+    query, key, value = _random(3, 2, 150, 2, 8).unbind(0)
+    given = {"query": query, "key": key, "value": value, "beta": _random(2, 150, 2).sigmoid()}
+    given["g"] = -_random(2, 150, 2).abs() / 8
+    yield (), {**given, "output_final_state": True, "use_qk_l2norm_in_kernel": True}
+    yield (), {**given, "initial_state": _random(2, 2, 8, 8), "output_final_state": True}
+    yield (), {name: each[:, :40] for name, each in given.items()}
 
 
 def packed_tokens(owner: Any) -> Iterator[Inputs]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from opbridge.model_support.entries import CaptureContext, CodeReplacement, ModelSupport
 from opbridge.model_support.transformers import (
     caches,
+    chunk_loops,
     comparison_inputs,
     export_branches,
     functions,
@@ -15,13 +16,20 @@ from opbridge.model_support.transformers import (
     model_outputs,
     packed_attention,
     rotary_functions,
-    triangular_loops,
 )
 from opbridge.model_support.transformers.targets import modeling
 
 __all__ = ["SUPPORT"]
 
 _MASKING = "transformers.masking_utils"
+_GATED_DELTA_RULES = modeling(
+    "qwen3_next:torch_chunk_gated_delta_rule",
+    "qwen3_5:torch_chunk_gated_delta_rule",
+    "qwen3_5_moe:torch_chunk_gated_delta_rule",
+    "qwen4_exp:torch_chunk_gated_delta_rule",
+    "lara_mini:torch_chunk_gated_delta_rule",
+    "olmo_hybrid:torch_chunk_gated_delta_rule",
+)
 
 SUPPORT = ModelSupport(
     package="transformers",
@@ -42,16 +50,15 @@ SUPPORT = ModelSupport(
         *functions.FUNCTIONS,
         *image_lists.FUNCTIONS,
         CaptureContext(
-            targets=modeling(
-                "qwen3_next:torch_chunk_gated_delta_rule",
-                "qwen3_5:torch_chunk_gated_delta_rule",
-                "qwen3_5_moe:torch_chunk_gated_delta_rule",
-                "qwen4_exp:torch_chunk_gated_delta_rule",
-                "lara_mini:torch_chunk_gated_delta_rule",
-                "olmo_hybrid:torch_chunk_gated_delta_rule",
-            ),
+            targets=_GATED_DELTA_RULES,
             sources=("591091493f93c670",),
             context=export_branches.as_outside_of_exports,
+        ),
+        CodeReplacement(
+            targets=_GATED_DELTA_RULES,
+            sources=("591091493f93c670",),
+            replacement=chunk_loops.of_gated_delta_rule,
+            inputs=comparison_inputs.gated_delta_rule,
         ),
         CodeReplacement(
             targets=modeling(
@@ -60,7 +67,7 @@ SUPPORT = ModelSupport(
                 "glm5_next:chunk_kimi_delta_attention",
             ),
             sources=("d91dcfeee6f01320",),
-            replacement=triangular_loops.with_operator,
+            replacement=chunk_loops.of_kimi_delta_rule,
             inputs=comparison_inputs.delta_attention,
         ),
         CodeReplacement(
