@@ -28,6 +28,7 @@ __all__ = [
     "resolution",
     "same_padding",
     "scaled_tiles",
+    "seen_blocks",
     "tiles",
     "windows",
 ]
@@ -183,6 +184,44 @@ def packed_tokens(owner: Any) -> Iterator[Inputs]:
         if "position_embeddings" in parameters:
             given["position_embeddings"] = _random(2, bounds[-1], _WIDTH // _HEADS).unbind(0)
         yield (made,), given
+
+
+def seen_blocks(owner: Any) -> Iterator[Inputs]:
+    """Arguments of an indexer of blocks of tokens: causal masks, padded ones, and one with blocks of each query."""
+    config = types.SimpleNamespace(
+        hidden_size=16,
+        indexer_n_heads=16,  # so that no two blocks score 0, of which any may be selected
+        indexer_kv_heads=1,
+        indexer_head_dim=8,
+        indexer_budget=6,
+        indexer_compress_ratio=3,
+        rms_norm_eps=1e-6,
+    )
+    torch.manual_seed(0)
+    made = owner(config, 0).eval().requires_grad_(False)
+    for queries, tokens in ((17, 17), (1, 17), (5, 17), (2, 2)):
+        causal = torch.ones(queries, tokens, dtype=torch.bool).tril(tokens - queries)
+        padded = causal.clone()
+        padded[:, : tokens // 3] = False  # and queries that see nothing
+        drawn = _random(queries, tokens) > 0
+        positions = _random(2, 2, tokens, 4).unbind(0)
+        for masks in ((causal, causal), (padded, causal), (drawn, causal & drawn)):
+            mask = torch.stack(masks)[:, None]
+            yield (made, _random(2, queries, 16), positions, mask, _Keys(_random(2, tokens, 8))), {}
+            yield (
+                (made, _random(2, queries, 16), positions, torch.where(mask, 0.0, -1e4), _Keys(_random(2, tokens, 8))),
+                {},
+            )
+
+
+class _Keys:
+    """A cache that holds the keys of all tokens."""
+
+    def __init__(self, keys: torch.Tensor) -> None:
+        self.keys = keys
+
+    def update_indexer(self, keys: torch.Tensor, layer: int) -> torch.Tensor:
+        return self.keys
 
 
 def _attention(owner: Any) -> Any:

@@ -13,11 +13,12 @@ Checked on transformers 5.24.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import torch
 
 from opbridge.model_support.transformers.changed_statements import with_statements
+from opbridge.model_support.transformers.sizes_of_data import size_of
 
 __all__ = ["attention", "in_one_product"]
 
@@ -74,10 +75,10 @@ def attention(
     lasts = chunks.cumsum(0)
     firsts = lasts - chunks
 
-    number, part = _segments(lasts, _size(lasts[-1], 0))
+    number, part = _segments(lasts, size_of(lasts[-1], 0))
     begins, limits = starts[part, None], ends[part, None] - 1
-    keys = begins + torch.arange(_size(longest, 2), device=query.device)
-    queries = begins + (number - firsts[part])[:, None] * chunk + torch.arange(_size(chunk, 2), device=query.device)
+    keys = begins + torch.arange(size_of(longest, 2), device=query.device)
+    queries = begins + (number - firsts[part])[:, None] * chunk + torch.arange(size_of(chunk, 2), device=query.device)
     mask = torch.where(keys > limits, -torch.inf, 0.0).to(query.dtype)[:, None, None, :]
     settings["attention_mask"] = _as_batch(mask.expand(query.shape[0], *mask.shape))
     queries, keys = torch.minimum(queries, limits), torch.minimum(keys, limits)
@@ -92,13 +93,6 @@ def attention(
 
 def _quotient(number: torch.Tensor, divisor: torch.Tensor) -> torch.Tensor:
     return torch.div(number, divisor, rounding_mode="trunc")
-
-
-def _size(number: torch.Tensor, smallest: int) -> int:
-    """A number of a tensor as a size, which is not smaller than another."""
-    size = cast(int, number.item())  # or a symbolic one
-    torch._check(size >= smallest)
-    return size
 
 
 def _segments(ends: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:

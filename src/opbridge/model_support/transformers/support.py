@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opbridge.model_support.entries import CaptureContext, CodeReplacement, ModelSupport
 from opbridge.model_support.transformers import (
+    block_selection,
     caches,
     chunk_loops,
     comparison_inputs,
@@ -113,6 +114,13 @@ SUPPORT = ModelSupport(
             replacement=packed_attention.in_one_product,
             variable="cu_seqlens",
             inputs=comparison_inputs.packed_tokens,
+        ),
+        CodeReplacement(
+            targets=modeling("qwen4_exp:Qwen4ExpTextQSAIndexer.forward"),
+            sources=("8516667e7ed480f8",),
+            replacement=block_selection.for_all_queries,
+            variable="selected_token_indices",
+            inputs=comparison_inputs.seen_blocks,
         ),
         CodeReplacement(
             targets=modeling("ovis2:Ovis2Model.forward"),
