@@ -18,6 +18,7 @@ __all__ = [
     "count",
     "delta_attention",
     "encoder",
+    "encoder_with_windows",
     "frames",
     "gated_delta_rule",
     "merger",
@@ -31,6 +32,7 @@ __all__ = [
     "seen_blocks",
     "tiles",
     "windows",
+    "windows_and_global_tokens",
 ]
 
 _GRIDS = ([[1, 4, 6]], [[2, 8, 2], [1, 2, 4], [3, 6, 10]])
@@ -212,6 +214,45 @@ def seen_blocks(owner: Any) -> Iterator[Inputs]:
                 (made, _random(2, queries, 16), positions, torch.where(mask, 0.0, -1e4), _Keys(_random(2, tokens, 8))),
                 {},
             )
+
+
+def windows_and_global_tokens(owner: Any) -> Iterator[Inputs]:
+    """Arguments of an attention of windows: without global tokens, with as many in each sample, with unlike numbers."""
+    config = _windowed(owner)
+    config.hidden_size, config.attention_probs_dropout_prob = 16, 0.0  # as LED's encoder names them for it
+    torch.manual_seed(0)
+    made = owner(config, 0).eval().requires_grad_(False)
+    for tokens, masked in ((24, [0, 0]), (16, [3, 0]), (8, [7, 2])):
+        for of_global in ([[], []], [[0], [1]], [[0, 2], [0]], [[], [0, 1, 4]]):
+            mask = torch.zeros(2, tokens)
+            for sample, (count, places) in enumerate(zip(masked, of_global, strict=True)):
+                mask[sample, tokens - count :], mask[sample, places] = -1e9, 1e9
+            given = {"attention_mask": mask, "is_index_masked": mask < 0, "is_index_global_attn": mask > 0}
+            yield (made, _random(2, tokens, 16)), {**given, "is_global_attn": bool((mask > 0).any())}
+
+
+def encoder_with_windows(owner: Any) -> Iterator[Inputs]:
+    made = owner(_windowed(owner)).eval().requires_grad_(False)
+    for places in ([], [0, 3]):
+        mask = torch.ones(2, 16)
+        mask[0, places] = 2
+        if "global_attention_mask" in inspect.signature(owner.forward).parameters:
+            given = {"attention_mask": mask.clamp(max=1), "global_attention_mask": (mask > 1).long()}
+            yield (made, torch.arange(32).reshape(2, 16)), given
+        else:
+            yield (made, _random(2, 16, 16), (1 - mask) * 1e9), {}
+
+
+def _windowed(owner: Any) -> Any:
+    """The configuration of a small encoder with windows, of Longformer or of LED."""
+    from transformers import LEDConfig, LongformerConfig
+
+    common = {"vocab_size": 40, "attention_window": [4, 8], "pad_token_id": 1}
+    if "LED" in owner.__name__:
+        return LEDConfig(**common, d_model=16, encoder_layers=2, encoder_attention_heads=2, encoder_ffn_dim=16)
+    return LongformerConfig(
+        **common, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16
+    )
 
 
 class _Keys:

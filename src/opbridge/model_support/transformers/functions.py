@@ -20,6 +20,7 @@ from opbridge.model_support.transformers import (
     same_padding,
     tiled_images,
     vision_functions,
+    window_attention,
 )
 from opbridge.model_support.transformers.targets import modeling
 
@@ -155,5 +156,13 @@ FUNCTIONS = (
         sources=("c1d71430a29b8e33",),
         replacement=tiled_images.packed_and_projected,
         inputs=comparison_inputs.projected_tiles,
+    ),
+    FunctionReplacement(
+        targets=modeling("longformer:LongformerSelfAttention.forward", "led:LEDEncoderSelfAttention.forward"),
+        sources=("bd092f4d9ac5b7e0",),
+        replacement=window_attention.attended,
+        calls=window_attention.CALLS,
+        owner_suffix="SelfAttention",
+        inputs=comparison_inputs.windows_and_global_tokens,
     ),
 )

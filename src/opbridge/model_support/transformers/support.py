@@ -17,6 +17,7 @@ from opbridge.model_support.transformers import (
     model_outputs,
     packed_attention,
     rotary_functions,
+    window_attention,
 )
 from opbridge.model_support.transformers.targets import modeling
 
@@ -121,6 +122,13 @@ SUPPORT = ModelSupport(
             replacement=block_selection.for_all_queries,
             variable="selected_token_indices",
             inputs=comparison_inputs.seen_blocks,
+        ),
+        CodeReplacement(
+            targets=modeling("longformer:LongformerEncoder.forward", "led:LEDEncoder.forward"),
+            sources=("d89ddaffadf482bf", "1f3e9275979bfa74"),
+            replacement=window_attention.asking_nothing,
+            variable="is_index_global_attn",
+            inputs=comparison_inputs.encoder_with_windows,
         ),
         CodeReplacement(
             targets=modeling("ovis2:Ovis2Model.forward"),
