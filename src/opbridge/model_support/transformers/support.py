@@ -124,9 +124,16 @@ SUPPORT = ModelSupport(
             inputs=comparison_inputs.seen_blocks,
         ),
         CodeReplacement(
-            targets=modeling("longformer:LongformerEncoder.forward", "led:LEDEncoder.forward"),
-            sources=("d89ddaffadf482bf", "1f3e9275979bfa74"),
+            targets=modeling("longformer:LongformerEncoder.forward"),
+            sources=("d89ddaffadf482bf",),
             replacement=window_attention.asking_nothing,
+            variable="is_index_global_attn",
+            inputs=comparison_inputs.encoder_with_windows,
+        ),
+        CodeReplacement(
+            targets=modeling("led:LEDEncoder.forward"),
+            sources=("1f3e9275979bfa74",),
+            replacement=window_attention.asking_nothing_of_led,
             variable="is_index_global_attn",
             inputs=comparison_inputs.encoder_with_windows,
         ),

@@ -20,7 +20,7 @@ from opbridge.model_support.entries import Arguments
 from opbridge.model_support.transformers.changed_statements import with_statements
 from opbridge.model_support.transformers.sizes_of_data import size_of
 
-__all__ = ["CALLS", "AnyGlobal", "asking_nothing", "attended"]
+__all__ = ["CALLS", "AnyGlobal", "asking_nothing", "asking_nothing_of_led", "attended"]
 
 CALLS = {
     "_sliding_chunks_query_key_matmul": "d3c181e0043219f5",
@@ -38,14 +38,25 @@ CALLS = {
 
 _FUNCTION = f"__import__({__name__!r}, fromlist=['AnyGlobal']).AnyGlobal"
 
-asking_nothing = with_statements(
-    {
-        "is_global_attn = is_index_global_attn.flatten().any().item()": (
-            f"is_global_attn = {_FUNCTION}(is_index_global_attn)"
-        )
-    }
-)
+_GLOBAL = {
+    "is_global_attn = is_index_global_attn.flatten().any().item()": (
+        f"is_global_attn = {_FUNCTION}(is_index_global_attn)"
+    )
+}
+_UNPADDED = {
+    "hidden_states = hidden_states[:, :-padding_len]": (
+        "hidden_states = hidden_states[:, :hidden_states.shape[1] - padding_len]"
+    ),
+    "encoder_states = tuple((state[:, :-padding_len] for state in encoder_states))": (
+        "encoder_states = tuple((state[:, :state.shape[1] - padding_len] for state in encoder_states))"
+    ),
+}
+
+asking_nothing = with_statements(_GLOBAL)
 """The code of an encoder that asks whether any token is global where something depends on it; `attended` does not."""
+
+asking_nothing_of_led = with_statements(_GLOBAL | _UNPADDED)
+"""The same of LED, which also cuts off a padding of no tokens as it does one of some."""
 
 
 class AnyGlobal:
