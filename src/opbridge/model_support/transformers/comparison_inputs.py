@@ -19,9 +19,11 @@ __all__ = [
     "delta_attention",
     "encoder",
     "encoder_with_windows",
+    "experts",
     "frames",
     "gated_delta_rule",
     "merger",
+    "modules_of_experts",
     "nearest_positions",
     "packed_tokens",
     "positions",
@@ -253,6 +255,43 @@ def _windowed(owner: Any) -> Any:
     return LongformerConfig(
         **common, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16
     )
+
+
+def experts(owner: Any) -> Iterator[Inputs]:
+    """Arguments of a mixture of experts whose weights are one tensor: with experts that no token chooses, and with one."""
+    names = ("n_routed_experts", "moe_num_experts", "num_local_experts")
+    widths = ("expert_ffn_hidden_size", "ffn_hidden_size", "moe_intermediate_size")
+    config = types.SimpleNamespace(
+        **dict.fromkeys(names, 5), **dict.fromkeys(widths, 6), hidden_size=8, hidden_act="silu", ffn_act_fn={}
+    )
+    config.zero_expert_num = 2
+    made = owner(config).eval().requires_grad_(False)
+    for each in made.parameters():
+        each.copy_(_random(*each.shape))
+    identities = [[5, 1], [6, 5]]  # experts that Longcat has beside its five; its loop fails on one expert for each token
+    others = identities if "Longcat" in owner.__name__ else [[2], [2]]
+    for chosen in ([[0, 3], [3, 1], [4, 0], [3, 4]], [[0, 1, 2, 3, 4]], others):
+        index = torch.tensor(chosen)
+        yield (made, _random(len(chosen), 8), index, _random(*index.shape).softmax(1)), {}
+
+
+def modules_of_experts(owner: Any) -> Iterator[Inputs]:
+    """Arguments of a mixture of experts that are modules, with experts that no token chooses."""
+    from transformers import NllbMoeConfig, SwitchTransformersConfig
+
+    if "Switch" in owner.__name__:
+        made = owner(SwitchTransformersConfig(d_model=8, d_ff=6, num_experts=3))
+        chosen = torch.nn.functional.one_hot(torch.tensor([[2], [0], [2], [2]]), 3)
+        weights = _random(4, 1)
+    else:
+        made = owner(NllbMoeConfig(d_model=8, num_experts=3, moe_token_dropout=0.25), 6)
+        chosen = torch.nn.functional.one_hot(torch.tensor([2, 0, 2, 2]), 3)
+        weights = _random(4, 3)
+    made = made.eval().requires_grad_(False)
+    for each in made.parameters():
+        each.copy_(_random(*each.shape))
+    yield (made, _random(4, 8), chosen, weights), {}
+    yield (made, _random(4, 8), torch.zeros_like(chosen), weights), {}
 
 
 class _Keys:

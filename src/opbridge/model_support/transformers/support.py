@@ -8,6 +8,7 @@ from opbridge.model_support.transformers import (
     caches,
     chunk_loops,
     comparison_inputs,
+    expert_loops,
     export_branches,
     functions,
     image_list_inputs,
@@ -136,6 +137,15 @@ SUPPORT = ModelSupport(
             replacement=window_attention.asking_nothing_of_led,
             variable="is_index_global_attn",
             inputs=comparison_inputs.encoder_with_windows,
+        ),
+        CodeReplacement(
+            targets=modeling(
+                "switch_transformers:SwitchTransformersExperts.forward", "nllb_moe:NllbMoeExperts.forward"
+            ),
+            sources=("6afb0bf86813e691", "5179732c82664c75"),
+            replacement=expert_loops.over_all_modules,
+            variable="expert_hit",
+            inputs=comparison_inputs.modules_of_experts,
         ),
         CodeReplacement(
             targets=modeling("ovis2:Ovis2Model.forward"),
