@@ -13,7 +13,7 @@ from opbridge.model_support import applying
 from opbridge.model_support.entries import CodeReplacement, ModelSupport
 from opbridge.model_support.fingerprints import fingerprint
 from opbridge.model_support.transformers import packed_attention
-from opbridge.model_support.transformers.packed_attention import attention, in_one_product
+from opbridge.model_support.transformers.packed_attention import attention, attentions, in_one_product
 
 
 def attending(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **settings):
@@ -143,3 +143,48 @@ def test_the_file_has_no_loop(knowing_the_loop):
         x, bounds = torch.randn(bounds[-1], 8), torch.tensor(bounds)
         (found,) = session.run(None, {"hidden_states": x.numpy(), "cu_seqlens": bounds.numpy()})
         np.testing.assert_allclose(found, model(x, bounds).detach(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("bounds", [[0, 4], [0, 8], [0, 5, 3, 6]], ids=["too few", "too many", "back"])
+def test_bounds_that_do_not_fit_are_an_error_as_they_are_in_a_loop(bounds):
+    states = torch.randn(3, 1, 2, 6, 4).unbind(0)
+    with pytest.raises(RuntimeError):
+        part_by_part(torch.tensor(bounds), *states)
+    with pytest.raises((IndexError, RuntimeError), match="out of range"):
+        attention(attending, torch.tensor(bounds), None, *states)
+
+
+def test_only_the_lengths_of_parts_matter():
+    states, bounds = torch.randn(3, 1, 2, 6, 4).unbind(0), torch.tensor([3, 7, 9])
+    found = attention(attending, bounds, None, *states)
+    torch.testing.assert_close(found, part_by_part(bounds, *states))
+
+
+def test_a_file_refuses_bounds_that_do_not_fit(knowing_the_loop):
+    inputs = (torch.randn(12, 8), torch.tensor([0, 5, 12]))
+    session = opbridge.export(Packed().eval(), inputs, dynamic_shapes=({0: "tokens"}, {0: "bounds"})).session()
+    for bounds in ([0, 5, 11], [0, 13], [0, 9, 5, 12]):
+        with pytest.raises(Exception, match="out of"):
+            session.run(None, {"hidden_states": inputs[0].numpy(), "cu_seqlens": np.array(bounds)})
+
+
+@pytest.mark.parametrize("settings", [{"is_causal": True}, {"is_causal": None}, {"attention_mask": torch.zeros(1)}])
+def test_parts_are_attended_to_one_by_one_where_more_is_asked(settings):
+    def noting(module, query, key, value, attention_mask, is_causal=None):
+        counts.append(query.shape[2])
+        return query.transpose(1, 2), None
+
+    counts = []
+    results, weights = attentions(
+        noting, torch.tensor([0, 2, 6]), None, *torch.randn(3, 1, 2, 6, 4).unbind(0), **settings
+    )
+    assert counts == [2, 4] and len(results) == len(weights) == 2
+
+
+def test_weights_are_those_of_the_parts():
+    def weighing(module, query, key, value, attention_mask, is_causal):
+        return query.transpose(1, 2), query @ key.transpose(-1, -2)
+
+    states = torch.randn(3, 1, 2, 6, 4).unbind(0)
+    _, weights = attentions(weighing, torch.tensor([0, 2, 6]), None, *states, attention_mask=None, is_causal=False)
+    assert [each.shape[-1] for each in weights] == [2, 4]
