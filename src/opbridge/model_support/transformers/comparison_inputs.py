@@ -226,8 +226,9 @@ def windows_and_global_tokens(owner: Any) -> Iterator[Inputs]:
     config.hidden_size, config.attention_probs_dropout_prob = 16, 0.0  # as LED's encoder names them for it
     torch.manual_seed(0)
     made = owner(config, 0).eval().requires_grad_(False)
+    choices: tuple[list[list[int]], ...] = ([[], []], [[0], [1]], [[0, 2], [0]], [[], [0, 1, 4]])
     for tokens, masked in ((24, [0, 0]), (16, [3, 0]), (8, [7, 2])):
-        for of_global in ([[], []], [[0], [1]], [[0, 2], [0]], [[], [0, 1, 4]]):
+        for of_global in choices:
             mask = torch.zeros(2, tokens)
             for sample, (count, places) in enumerate(zip(masked, of_global, strict=True)):
                 mask[sample, tokens - count :], mask[sample, places] = -1e9, 1e9
@@ -258,7 +259,7 @@ def _windowed(owner: Any) -> Any:
 
 
 def experts(owner: Any) -> Iterator[Inputs]:
-    """Arguments of a mixture of experts whose weights are one tensor: with experts that no token chooses, and with one."""
+    """Arguments of a mixture of experts whose weights are one tensor, of which tokens choose some, all, or one."""
     names = ("n_routed_experts", "moe_num_experts", "num_local_experts")
     widths = ("expert_ffn_hidden_size", "ffn_hidden_size", "moe_intermediate_size")
     config = types.SimpleNamespace(

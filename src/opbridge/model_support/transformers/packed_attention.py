@@ -105,7 +105,8 @@ _OF_RADIO = "attention_mask=None, **attention_kwargs, **kwargs"
 of_radio = with_statements(
     _SPLITS
     | {
-        f"outputs = [attention_interface(self, query, key, value, {_OF_RADIO}) for query, key, value in zip(*splits)]": (
+        f"outputs = [attention_interface(self, query, key, value, {_OF_RADIO}) "
+        "for query, key, value in zip(*splits)]": (
             f"outputs = list(zip(*{_FUNCTIONS}.attentions({_GIVEN}, {_OF_RADIO})))"
         )
     }

@@ -15,6 +15,7 @@ from opbridge.model_support.transformers import (
     image_lists,
     indicator_embeddings,
     masks,
+    model_caches,
     model_outputs,
     packed_attention,
     rotary_functions,
@@ -36,7 +37,7 @@ _GATED_DELTA_RULES = modeling(
 
 SUPPORT = ModelSupport(
     package="transformers",
-    caches=(caches.ADAPTER,),
+    caches=(caches.ADAPTER, *model_caches.ADAPTERS),
     containers=(model_outputs.CONTAINER,),
     entries=(
         CaptureContext(

@@ -129,7 +129,7 @@ def _chunks_of_queries(query: torch.Tensor, side: int) -> torch.Tensor:
 
 
 def _windows(states: torch.Tensor, side: int) -> torch.Tensor:
-    """Of [batch, heads, tokens, size], for each chunk also those before and after: [batch, heads, chunks, 3 * side, size]."""
+    """Of [batch, heads, tokens, size], each chunk with those beside it: [batch, heads, chunks, 3 * side, size]."""
     chunks = _chunks_of_queries(torch.nn.functional.pad(states, (0, 0, side, side)), side)
     return torch.cat([chunks[:, :, :-2], chunks[:, :, 1:-1], chunks[:, :, 2:]], 3)
 
