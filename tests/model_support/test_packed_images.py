@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from helpers.known_functions import computed
@@ -9,6 +10,7 @@ from helpers.transformers_classes import of_module
 
 import opbridge
 from opbridge.model_support import applying
+from opbridge.model_support.transformers import comparison_inputs
 
 transformers = pytest.importorskip("transformers", reason="not installed")
 
@@ -75,3 +77,18 @@ def test_an_encoder_is_exported_for_images_of_any_number_and_size(tmp_path):
         (torch.randn(3, 3, 32, 64), torch.tensor([[32, 64], [9, 9], [16, 40]])),
     ]
     assert opbridge.verify(tmp_path / "model.onnx", model, example, inputs=others).ok
+
+
+@pytest.mark.slow
+def test_a_projector_is_exported_for_images_of_any_number_and_size():
+    kind = of_module("models.paddleocr_vl.modeling_paddleocr_vl", "PaddleOCRProjector")
+    computed(kind.forward)
+    ((model, *example), _), ((_, *other), _) = comparison_inputs.projector(kind)
+    program = opbridge.export(
+        model.eval(), tuple(example), dynamic_shapes=({0: "patches"}, {0: "images"}), inputs=[tuple(other)]
+    )
+    assert program.verification.ok and not program.capture.decisions
+    session = program.session()
+    for grids in ([[1, 4, 4]], [[1, 3, 8]]):
+        with pytest.raises(Exception, match="out of"):
+            session.run(None, {"image_features": example[0].numpy(), "image_grid_thw": np.array(grids)})

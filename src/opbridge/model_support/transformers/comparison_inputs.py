@@ -28,6 +28,7 @@ __all__ = [
     "packed_tokens",
     "positions",
     "projected_tiles",
+    "projector",
     "resolution",
     "same_padding",
     "scaled_tiles",
@@ -92,6 +93,15 @@ def merger(owner: Any) -> Iterator[Inputs]:
     for sizes in ([[32, 48]], [[33, 20], [16, 64], [47, 31]]):
         patches = _random(sum(height // 8 * (width // 8) for height, width in sizes), 5)
         yield (layer, patches, torch.tensor(sizes)), {}
+
+
+def projector(owner: Any) -> Iterator[Inputs]:
+    vision, text = types.SimpleNamespace(spatial_merge_size=2, hidden_size=3), types.SimpleNamespace(hidden_size=5)
+    torch.manual_seed(0)
+    layer = owner(types.SimpleNamespace(vision_config=vision, text_config=text)).requires_grad_(False)
+    for grids in _GRIDS:
+        given = torch.tensor(grids)
+        yield (layer, _random(int(given.prod(1).sum()), 3), given), {}
 
 
 def positions(owner: Any) -> Iterator[Inputs]:

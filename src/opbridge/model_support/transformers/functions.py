@@ -83,6 +83,13 @@ FUNCTIONS = (
         inputs=comparison_inputs.merger,
     ),
     FunctionReplacement(
+        targets=modeling("paddleocr_vl:PaddleOCRProjector.forward"),
+        sources=("0539756e7034ed75",),
+        replacement=packed_images.projected,
+        owner_suffix="Projector",
+        inputs=comparison_inputs.projector,
+    ),
+    FunctionReplacement(
         targets=(f"{_VISION}:get_vision_position_ids",),
         sources=("d0bbfb2a51be25ad",),
         replacement=vision_functions.positions,

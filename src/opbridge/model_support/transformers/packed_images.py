@@ -16,7 +16,7 @@ import torch
 
 from opbridge.model_support.transformers import vision_grids
 
-__all__ = ["encoded", "merged"]
+__all__ = ["encoded", "merged", "projected"]
 
 
 def encoded(named: Mapping[str, Any]) -> Any:
@@ -67,6 +67,24 @@ def merged(named: Mapping[str, Any]) -> torch.Tensor | None:
     index = first[:, None, None] + inside[:, None] * columns[of][:, None, None] + inside
     squares = patches[index.flatten(1)]
     return merger.merging_layer(squares.transpose(1, 2).flatten(1))
+
+
+def projected(named: Mapping[str, Any]) -> torch.Tensor | None:
+    """What the projector of PaddleOCR-VL returns, of shape (blocks, features): a block of patches is a row.
+
+    The patches are of shape (patches, features), the grids of images int32 or int64, (n, 3): frames, rows and columns;
+    None for any other form. Sides of grids that do not fit are an error, as they are in the loop.
+    """
+    projector, patches, grids = named["self"], named["image_features"], named["image_grid_thw"]
+    side, other = projector.merge_kernel_size
+    is_usual = grids.dim() == 2 and grids.dtype in (torch.int32, torch.int64) and patches.dim() == 2
+    if side != other or not is_usual:
+        return None
+    grids = vision_grids.checked(grids, grids.prod(1).sum() != patches.shape[0])
+    index = vision_grids.block_indices(grids, side)
+    torch._check(index.shape[0] == patches.shape[0], lambda: "image_grid_thw has another number of patches")
+    blocks = projector.pre_norm(patches)[index].reshape(-1, side * side * patches.shape[1])
+    return projector.linear_2(projector.act(projector.linear_1(blocks)))
 
 
 def _is_sizes(value: Any) -> bool:
