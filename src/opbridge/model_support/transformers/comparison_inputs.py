@@ -15,9 +15,11 @@ __all__ = [
     "audio_padding",
     "audio_windows",
     "blocks",
+    "convolution",
     "count",
     "delta_attention",
     "encoder",
+    "encoder_with_convolutions",
     "encoder_with_windows",
     "experts",
     "frames",
@@ -93,6 +95,34 @@ def merger(owner: Any) -> Iterator[Inputs]:
     for sizes in ([[32, 48]], [[33, 20], [16, 64], [47, 31]]):
         patches = _random(sum(height // 8 * (width // 8) for height, width in sizes), 5)
         yield (layer, patches, torch.tensor(sizes)), {}
+
+
+def convolution(owner: Any) -> Iterator[Inputs]:
+    config = types.SimpleNamespace(spatial_merge_size=2, hidden_size=4, conv_kernel_size=3)
+    torch.manual_seed(0)
+    layer = owner(config, 0).eval().requires_grad_(False)
+    for grids in _GRIDS:
+        given = torch.tensor(grids)
+        yield (layer, _random(int(given.prod(1).sum()), 4), given), {}
+
+
+def encoder_with_convolutions(owner: Any) -> Iterator[Inputs]:
+    from transformers.models.lfm3_vl import Lfm3VlVisionConfig
+
+    small = {
+        "hidden_size": 32,
+        "intermediate_size": 32,
+        "num_hidden_layers": 2,
+        "layer_types": ["conv", "full_attention"],
+    }
+    config = Lfm3VlVisionConfig(
+        **small, num_attention_heads=2, num_key_value_heads=1, patch_size=2, temporal_patch_size=1
+    )
+    torch.manual_seed(0)
+    model = owner(config).eval().requires_grad_(False)
+    for grids in _GRIDS:
+        given = torch.tensor(grids)
+        yield (model, _random(int(given.prod(1).sum()), 12), given), {}
 
 
 def projector(owner: Any) -> Iterator[Inputs]:

@@ -18,6 +18,7 @@ from opbridge.model_support.transformers import (
     comparison_inputs,
     expert_loops,
     packed_images,
+    patch_convolutions,
     same_padding,
     tiled_images,
     vision_functions,
@@ -81,6 +82,13 @@ FUNCTIONS = (
         replacement=packed_images.merged,
         owner_suffix="PatchMerger",
         inputs=comparison_inputs.merger,
+    ),
+    FunctionReplacement(
+        targets=modeling("lfm3_vl:Lfm3VlVisionShortConv.forward"),
+        sources=("08e3c5911d59e4a0",),
+        replacement=patch_convolutions.convolved,
+        owner_suffix="VisionShortConv",
+        inputs=comparison_inputs.convolution,
     ),
     FunctionReplacement(
         targets=modeling("paddleocr_vl:PaddleOCRProjector.forward"),

@@ -18,6 +18,7 @@ from opbridge.model_support.transformers import (
     model_caches,
     model_outputs,
     packed_attention,
+    patch_convolutions,
     rotary_functions,
     window_attention,
 )
@@ -190,6 +191,13 @@ SUPPORT = ModelSupport(
             replacement=expert_loops.over_all_modules,
             variable="expert_hit",
             inputs=comparison_inputs.modules_of_experts,
+        ),
+        CodeReplacement(
+            targets=modeling("lfm3_vl:Lfm3VlVisionModel.forward"),
+            sources=("cd0a745ee8aa4cbd",),
+            replacement=patch_convolutions.with_grids,
+            variable="grid_thw_list",
+            inputs=comparison_inputs.encoder_with_convolutions,
         ),
         CodeReplacement(
             targets=modeling("ovis2:Ovis2Model.forward"),
