@@ -50,3 +50,9 @@ def test_all_statements_are_changed_where_they_stand():
 @pytest.mark.parametrize("function", [one, twice])
 def test_a_function_without_each_of_them_once_stays(function):
     assert with_statements(_CHANGES)(function) is None
+
+
+def test_a_statement_is_found_by_how_it_begins():
+    code = with_statements({"if values:": "return 'changed'"})(both)
+    assert types.FunctionType(code, both.__globals__)([1]) == "changed"
+    assert with_statements({"if values:": "return 'changed'"})(twice) is None
