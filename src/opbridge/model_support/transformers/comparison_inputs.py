@@ -32,6 +32,7 @@ __all__ = [
     "projected_tiles",
     "projector",
     "resolution",
+    "router",
     "same_padding",
     "scaled_tiles",
     "seen_blocks",
@@ -336,6 +337,15 @@ def modules_of_experts(owner: Any) -> Iterator[Inputs]:
         each.copy_(_random(*each.shape))
     yield (made, _random(4, 8), chosen, weights), {}
     yield (made, _random(4, 8), torch.zeros_like(chosen), weights), {}
+
+
+def router(owner: Any) -> Iterator[Inputs]:
+    from transformers import SwitchTransformersConfig
+
+    torch.manual_seed(0)
+    for dtype in (torch.float32, torch.float16):
+        made = owner(SwitchTransformersConfig(d_model=8, num_experts=3, expert_capacity=2)).eval().requires_grad_(False)
+        yield (made.to(dtype), _random(2, 5, 8).to(dtype)), {}
 
 
 class _Keys:

@@ -21,7 +21,7 @@ import torch
 from opbridge.model_support.entries import Arguments
 from opbridge.model_support.transformers.changed_statements import with_statements
 
-__all__ = ["of_dbrx", "of_longcat", "of_step", "over_all_modules"]
+__all__ = ["of_dbrx", "of_longcat", "of_step", "over_all_modules", "with_a_cast_where_needed"]
 
 _MODULE = "transformers.integrations.moe"
 
@@ -33,6 +33,16 @@ over_all_modules = with_statements(
     }
 )
 """The code of a loop over modules that goes over all of them; None where it chooses them in another way."""
+
+with_a_cast_where_needed = with_statements(
+    {
+        "self.classifier = self.classifier.to(self.dtype)": (
+            "self.classifier = self.classifier if self.classifier.weight.dtype == self.dtype "
+            "else self.classifier.to(self.dtype)"
+        )
+    }
+)
+"""The code of a router that casts its weights where they have another dtype alone: a capture has no such cast."""
 
 _Products = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """Of rows sorted by expert, and a matrix for each expert, the product of each row with its expert's."""

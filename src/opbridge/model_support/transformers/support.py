@@ -193,6 +193,13 @@ SUPPORT = ModelSupport(
             inputs=comparison_inputs.modules_of_experts,
         ),
         CodeReplacement(
+            targets=modeling("switch_transformers:SwitchTransformersTop1Router.forward"),
+            sources=("895c9ae85d9d2fab",),
+            replacement=expert_loops.with_a_cast_where_needed,
+            variable="expert_capacity_mask",
+            inputs=comparison_inputs.router,
+        ),
+        CodeReplacement(
             targets=modeling("lfm3_vl:Lfm3VlVisionModel.forward"),
             sources=("cd0a745ee8aa4cbd",),
             replacement=patch_convolutions.with_grids,
