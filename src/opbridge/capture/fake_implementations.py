@@ -21,7 +21,7 @@ import torch
 from opbridge.base.torch_private import capabilities, torch_overrides, torch_sizes
 from opbridge.capture import convolution_shapes, image_shapes, packed_sequences, strided_copies, vision_shapes
 
-__all__ = ["is_raised_by_check", "replacing_fake_implementations", "without_checks"]
+__all__ = ["describes", "is_raised_by_check", "replacing_fake_implementations", "without_checks"]
 
 
 def replacing_fake_implementations(*, rewriting: bool = False) -> contextlib.AbstractContextManager[None]:
@@ -42,6 +42,11 @@ def replacing_fake_implementations(*, rewriting: bool = False) -> contextlib.Abs
             **(strided_copies.REPLACED_IN_REWRITING if rewriting else {}),
         },
     )
+
+
+def describes(name: str) -> bool:
+    """Whether this module has a fake implementation of an operator that has none of its own."""
+    return name in _WITH_KERNELS
 
 
 def is_raised_by_check(error: BaseException) -> bool:
@@ -313,6 +318,10 @@ def _like_and_mask(x: torch.Tensor, *settings: Any) -> tuple[torch.Tensor, torch
     return x.new_empty(x.shape), x.new_empty(x.shape, dtype=torch.bool)
 
 
+def _transducer_loss(logits: torch.Tensor, *others: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    return logits.new_empty(logits.shape[:1]), logits.new_empty(logits.shape)
+
+
 def _geqrf(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     rows, columns = x.shape[-2:]
     return x.new_empty(x.shape), x.new_empty((*x.shape[:-2], torch.sym_min(rows, columns)))
@@ -376,6 +385,7 @@ _COMPOSITE: dict[str, Callable[..., Any]] = {
 }
 _WITH_KERNELS: dict[str, Callable[..., Any]] = {
     "aten::linalg_lstsq": _lstsq,
+    "torchaudio::rnnt_loss_forward": _transducer_loss,
     "torchvision::box_iou_rotated": _box_iou_rotated,
     "aten::geqrf": _geqrf,
     "aten::histogram.bin_ct": _histogram,

@@ -20,6 +20,7 @@ from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_library, torch_sizes
+from opbridge.capture import fake_implementations
 from opbridge.capture.opaque_results import OpaqueResults
 from opbridge.capture.operator_recording import CallRecord, Recording
 from opbridge.errors import CaptureError
@@ -43,7 +44,8 @@ class Operators:
     def __init__(self, is_suspended: Callable[[], bool] = lambda: False) -> None:
         self._is_suspended = is_suspended
         named = torch_library.existing_operators(torch_library.third_party_operators())
-        self._candidates = tuple(op for op in named if torch_library.lacks_fake_implementation(op))
+        unknown = (op for op in named if not fake_implementations.describes(op.name()))
+        self._candidates = tuple(op for op in unknown if torch_library.lacks_fake_implementation(op))
         # These are traced on fake tensors at first, as torch does it.
         self._traced = {op for op in self._candidates if torch_library.is_composite_explicit(op)}
         self.calls: list[CallRecord] | None = None
