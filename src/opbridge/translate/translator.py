@@ -269,6 +269,7 @@ class _Walk:
             built = call(self.values, node, step.translation, args, kwargs)
         if node in self.rebinds:
             _require_results(node, built, self.rebinds[node].values())
+        _require_computed(node, built)
         return self.typed(node, built, mark)
 
     def typed(self, node: Node, built: Any, mark: int) -> Any:
@@ -358,6 +359,25 @@ def _require_results(node: Node, built: Any, paths: Iterable[tuple[int, ...]]) -
         f"{', '.join(written)}, which the model reads after it: give what it returns, and then the new value of each "
         "argument that it writes to and does not return."
     )
+
+
+def _require_computed(node: Node, built: Any) -> None:
+    """Refuses a result that is read, and that a translation does not compute: None in its place.
+
+    Raises:
+        TranslationError: It does not.
+    """
+    results = node.meta.get("val")
+    if not isinstance(built, (list, tuple)) or not isinstance(results, (list, tuple)):
+        return
+    lacking = {
+        place
+        for place, (one, other) in enumerate(zip(built, results, strict=False))
+        if one is None and other is not None
+    }
+    read = {user.args[1] for user in node.users if user.users and operator_of(user) == "_operator::getitem"}
+    for place in sorted(lacking & read):
+        raise TranslationError(f"its translation does not compute result {place}, which the model reads.")
 
 
 def _label(node: Node, operator: str) -> tuple[str, dict[str, str]]:
