@@ -136,6 +136,38 @@ def _one_transposed_filter_each(x):
     return torch.nn.functional.conv_transpose1d(x, filters, stride=2, padding=1, groups=x.shape[1])
 
 
+def _filters_of_another_tensor(x, filters):
+    """The full convolution of each pair of signals."""
+    return torch.nn.functional.conv1d(
+        x[None], filters.flip(-1)[:, None], groups=x.shape[0], padding=filters.shape[1] - 1
+    )
+
+
+def test_filters_of_any_length():
+    assert_matches(
+        _filters_of_another_tensor,
+        _random(2, 12),
+        _random(2, 5),
+        others=[(_random(3, 9), _random(3, 1)), (_random(1, 9), _random(1, 9))],
+        dynamic_shapes=({0: "count", 1: "length"}, {0: "count", 1: "taps"}),
+        **_tolerance(torch.float32),
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "filters"),
+    [
+        (lambda x, y: torch.nn.functional.conv2d(x, y, stride=(1, 2), dilation=(2, 1)), (4, 3, 3, 5)),
+        (lambda x, y: torch.nn.functional.conv_transpose2d(x, y, stride=2), (3, 4, 3, 5)),
+    ],
+)
+def test_filters_of_any_size_in_float64(function, filters):
+    x = _random(2, 3, 12, 13, dtype=torch.float64)
+    others = [(x, _random(*filters[:2], *sizes, dtype=torch.float64)) for sizes in ((1, 1), (2, 6))]
+    y = _random(*filters, dtype=torch.float64)
+    assert_matches(function, x, y, others=others, dynamic_shapes=({}, {2: "height", 3: "width"}))
+
+
 @pytest.mark.parametrize("function", [_one_filter_each, _one_transposed_filter_each])
 def test_as_many_groups_as_a_size(function):
     assert_matches(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
-from opbridge.translations.lib.dims import Dim, all_known, as_dims, dim_of, maximum, shape_of
+from opbridge.translations.lib.dims import Dim, all_known, as_dims, dim_of, dims_of, maximum, product, shape_of
 from opbridge.translations.lib.dtypes import described
 
-__all__ = ["end_padding", "pad", "pooled_size", "sliding_windows", "strided_slice"]
+__all__ = ["end_padding", "gathered_windows", "pad", "pooled_size", "sliding_windows", "strided_slice"]
 
 
 def pooled_size(length: Any, kernel: int, stride: int, padding: int, dilation: int = 1, ceil: bool = False) -> Dim:
@@ -97,6 +97,34 @@ def sliding_windows(
         op.Unsqueeze(
             strided_slice(framed, axes, [o * d for o, d in zip(place, dilation, strict=True)], counts, stride), [-1]
         )
-        for place in product(*map(range, kernel))
+        for place in itertools.product(*map(range, kernel))
     ]
     return (parts[0] if len(parts) == 1 else op.Concat(*parts, axis=-1)), counts
+
+
+def gathered_windows(
+    x: Any, kernel: Sequence[Any], stride: Sequence[int], dilation: Sequence[int]
+) -> tuple[Any, list[Dim]]:
+    """The windows of `sliding_windows` for a window whose size only a run tells: by indices, without padding.
+
+    Args:
+        x: Of shape (..., *spatial).
+        kernel: The window's size; as `stride` and `dilation` one number a spatial dimension.
+        stride: The step from window to window.
+        dilation: The step from element to element of a window.
+
+    Returns:
+        The windows, of shape (..., *counts, elements), and the counts.
+    """
+    rank, lead = len(kernel), len(x.shape) - len(kernel)
+    each = zip(dims_of(x)[lead:], as_dims(kernel), stride, dilation, strict=True)
+    counts = [(length - (size - 1) * d - 1) // s + 1 for length, size, s, d in each]
+    found = x
+    for axis in reversed(range(rank)):  # the axes before it stay where they are
+        starts = op.Mul(op.Range(0, counts[axis].value, 1), stride[axis])
+        places = op.Mul(op.Range(0, Dim(kernel[axis]).value, 1), dilation[axis])
+        found = op.Gather(found, op.Add(op.Unsqueeze(starts, [-1]), places), axis=lead + axis)
+    if rank > 1:
+        pairs = [lead + 2 * axis for axis in range(rank)]
+        found = op.Transpose(found, perm=[*range(lead), *pairs, *(place + 1 for place in pairs)])
+    return op.Reshape(found, shape_of([*dims_of(x)[:lead], *counts, product(kernel)])), counts

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import Any
 
 import onnx_ir as ir
 from onnxscript import opset18 as op
 
 from opbridge.errors import TranslationError
-from opbridge.translations.lib.dims import Dim, all_known, dim_of, dims_of, per_dim, shape_of
+from opbridge.translations.lib.dims import Dim, all_known, dim_of, dims_of, per_dim, product, shape_of
 from opbridge.translations.lib.dtypes import FLOATS
 from opbridge.translations.lib.reshaping import reshape, with_batch
-from opbridge.translations.lib.windows import pad, sliding_windows
+from opbridge.translations.lib.windows import gathered_windows, pad, sliding_windows
 from opbridge.translations.registry import builtin
 
 
@@ -140,9 +139,12 @@ def _with_shape(value: Any, shape: list[Any]) -> Any:
 def _conv_of_windows(x: Any, weight: Any, bias: Any, stride: _Ints, dilation: _Ints, groups: Any) -> Any:
     """For float64, integers, and a number of groups that is a size: every window times every filter, one Einsum."""
     rank, groups = len(stride), Dim(groups)
-    laid_out, counts = sliding_windows(x, list(weight.shape[2:]), stride, [0] * rank, dilation)
-    outputs, inputs = dim_of(weight, 0), dim_of(weight, 1)
-    elements = prod(weight.shape[2:])
+    outputs, inputs, *kernel = dims_of(weight)
+    if all_known(*kernel):
+        laid_out, counts = sliding_windows(x, [int(length) for length in kernel], stride, [0] * rank, dilation)
+    else:
+        laid_out, counts = gathered_windows(x, kernel, stride, dilation)
+    elements = product(kernel)
     laid_out = op.Reshape(laid_out, shape_of([dim_of(x, 0), groups, inputs, *counts, elements]))
     filters = op.Reshape(weight, shape_of([groups, outputs // groups, inputs, elements]))
     places = "xyz"[:rank]
@@ -187,13 +189,13 @@ def _conv_transpose_of_windows(
         spread = op.Unsqueeze(x, [2 * k + 3 for k in range(rank)])
         spread = op.Pad(spread, [0] * (4 + 2 * rank) + [n for end in ends for n in (0, end)])
         spread = reshape(spread, [*lead, *(length * s for length, s in zip(lengths, stride, strict=True))])
-    reach = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
+    kernel = dims_of(weight)[2:]
+    reach = [(k - 1) * d for d, k in zip(dilation, kernel, strict=True)]
     before = [r - p for r, p in zip(reach, padding, strict=True)]
     after = [head + e - (s - 1) for head, e, s in zip(before, extra, stride, strict=True)]
     framed = pad(spread, before, after)
     groups = Dim(groups)
     outputs, inputs = dim_of(weight, 1), dim_of(weight, 0) // groups
-    kernel = list(weight.shape[2:])
     flipped = op.Slice(weight, [-1] * rank, [-(2**62)] * rank, list(range(2, 2 + rank)), [-1] * rank)
     grouped = op.Reshape(flipped, shape_of([groups, inputs, outputs, *kernel]))
     grouped = op.Transpose(grouped, perm=[0, 2, 1, *range(3, 3 + rank)])
