@@ -28,6 +28,7 @@ class Assumptions:
         mode: How operators are recorded.
         is_general: Whether sizes 0 and 1 are treated like other sizes; torch makes them special by default.
         is_unchecked: Whether torch's checks of its own fake implementations are off.
+        asks_for_ends: Whether the signs of ends of parts are asked for; see `tracer.ends_of_parts`.
         gradients: Whether gradients are computed.
         is_following: Whether all Python functions of the model's packages follow symbolic sizes, and numbers that data
             decides.
@@ -43,6 +44,7 @@ class Assumptions:
     mode: Mode = "direct"
     is_general: bool = False
     is_unchecked: bool = False
+    asks_for_ends: bool = False
     gradients: Gradients = "off"
     is_following: bool = False
     example: Shapes | None = None

@@ -25,6 +25,7 @@ from opbridge.capture.model_state import ModelState
 from opbridge.capture.session import CaptureSession
 from opbridge.capture.size_constraints import constrain_sizes, contradictions
 from opbridge.capture.tracer import rewritten, trace
+from opbridge.capture.tracer.ends_of_parts import asking_for_ends
 from opbridge.capture.tracer.triton_launches import has_launches
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph
@@ -67,6 +68,7 @@ def capture_once(
         fake_implementations.replacing_fake_implementations(),
         session.operators.whole() if assumptions.mode != "strict" else contextlib.nullcontext(),
         fake_implementations.without_checks(assumptions.is_unchecked),
+        asking_for_ends(assumptions.asks_for_ends),
         torch_shape_env.recording_guard_stacks(model_line) if assumptions.is_dynamic else contextlib.nullcontext(),
         torch_size_arithmetic.dividing_sizes_directly() if assumptions.is_dynamic else contextlib.nullcontext(),
         torch_size_arithmetic.rounding_quotients_to_integers(),

@@ -17,6 +17,7 @@ from opbridge.capture.eager_runs import run_eagerly
 from opbridge.capture.one_capture import capture_once
 from opbridge.capture.session import CaptureSession
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
+from opbridge.capture.tracer.ends_of_parts import EndsMet, watching_ends
 from opbridge.capture.zero_one_specialization import conditions_of_empty_examples, include_small_sizes
 from opbridge.errors import UsageError
 from opbridge.graph.captured_graph import CapturedGraph
@@ -92,6 +93,7 @@ class _Executions:
 
     def __init__(self, session: CaptureSession, assumptions: Assumptions) -> None:
         self._session, self.assumptions = session, assumptions
+        self._ends = EndsMet()
         self.notes: tuple[str, ...] = ()
 
     def captured(self) -> Captured:
@@ -115,7 +117,8 @@ class _Executions:
 
     def _once(self, **changes: Any) -> Captured:
         self.assumptions = dataclasses.replace(self.assumptions, **changes)
-        return capture_once(self._session, self.assumptions)
+        with watching_ends() as self._ends:
+            return capture_once(self._session, self.assumptions)
 
     def _needs_eager_run(self) -> bool:
         """Whether the capture needs to know first what the model's own run does."""
@@ -165,6 +168,8 @@ class _Executions:
             return self._with_special_sizes_if_needed()
         if torch_tracing.asks_for_gradient(first):
             return self._with_gradients()
+        if torch_failures.is_data_dependent(first) and self._ends.any and not assumptions.asks_for_ends:
+            return self._asking_for_ends(first)
         is_of_other_branch = bool(assumptions.free) and not assumptions.is_by_size
         if not assumptions.is_dynamic or is_of_other_branch or torch_failures.is_data_dependent(first):
             raise first
@@ -173,6 +178,21 @@ class _Executions:
         except Exception as error:
             # torch fixes small sizes of its own accord here; what it then says is not the model's doing.
             raise (first if assumptions.shapes.has_small_sizes else error) from None
+
+    def _asking_for_ends(self, first: Exception) -> Captured:
+        """The capture for which the signs of ends of parts are conditions on sizes.
+
+        Raises:
+            Exception: The given one, where what depends on data is another size.
+        """
+        assumptions = self.assumptions
+        try:
+            return self._once(asks_for_ends=True)
+        except Exception as error:
+            if not torch_failures.is_data_dependent(error):
+                raise
+        self.assumptions = assumptions
+        raise first
 
     def _with_gradients(self) -> Captured:
         """The capture of a model that computes gradients, with as few of its tensors as possible requiring them."""

@@ -10,6 +10,7 @@ import torch
 
 from opbridge.base.torch_private import torch_sizes
 from opbridge.base.torch_private.torch_overrides import new_view
+from opbridge.capture.tracer.ends_of_parts import asks_about, length_of_part
 from opbridge.capture.tracer.symbolic_loops import active_loops
 
 __all__ = ["OF_PARTS", "is_dynamic"]
@@ -96,7 +97,7 @@ def _is_endless(end: Any) -> bool:
     return type(end) is int and end == sys.maxsize
 
 
-def _slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> torch.Tensor:
+def _slice(x: torch.Tensor, dim: int, start: Any, end: Any) -> torch.Tensor:
     size, stride = x.shape[dim], x.stride(dim)
     if _is_empty(size):
         return new_view(x, list(x.shape), x.stride(), x.storage_offset())
@@ -109,6 +110,22 @@ def _slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, st
     start, end = 0 if start is None else start, size if end is None or _is_endless(end) else end
     sizes = [end - start if axis == dim % x.dim() else other for axis, other in enumerate(x.shape)]
     return new_view(x, sizes, x.stride(), x.storage_offset() + start * stride)
+
+
+def _is_slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> bool:
+    if _is_plain_slice(x, dim, start, end, step):
+        return True
+    return x.dim() > 0 and is_dynamic(x) and asks_about(x, dim, start, end, step)
+
+
+def _sliced(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> torch.Tensor:
+    if _is_plain_slice(x, dim, start, end, step):
+        return _slice(x, dim, start, end)
+    first, length = length_of_part(x.shape[dim], start, end, step)
+    sizes, strides = list(x.shape), list(x.stride())
+    offset = x.storage_offset() + first * strides[dim]
+    sizes[dim], strides[dim] = length, strides[dim] * step
+    return new_view(x, sizes, strides, offset)
 
 
 def _is_narrowed_by_data(x: torch.Tensor, dim: int, start: Any, length: Any) -> bool:
@@ -131,7 +148,7 @@ OF_PARTS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.select.int: (_is_plain_select, _select),
     _aten.unsqueeze.default: (_is_plain_unsqueeze, _unsqueeze),
     _aten.tensor_split.sections: (_is_plain_tensor_split, _tensor_split),
-    _aten.slice.Tensor: (_is_plain_slice, _slice),
+    _aten.slice.Tensor: (_is_slice, _sliced),
     _aten.narrow.default: (_is_narrowed_by_data, _narrow),
 }
 """Whether a function gives the shape of an operator's result, and the function."""
