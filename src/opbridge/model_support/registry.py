@@ -24,6 +24,7 @@ GROUP = "opbridge.model_support"
 BUILTIN = {
     "transformers": "opbridge.model_support.transformers.support:SUPPORT",
     "einx": "opbridge.model_support.einx.support:SUPPORT",
+    "torchaudio": "opbridge.model_support.torchaudio.support:SUPPORT",
     "torchvision": "opbridge.model_support.torchvision.support:SUPPORT",
 }
 """opbridge's own, as pyproject.toml declares them."""
