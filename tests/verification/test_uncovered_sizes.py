@@ -133,3 +133,21 @@ def test_a_branch_that_a_trace_froze_is_found_at_the_bound():
     shapes = {"x": {0: Dim("n", max=64)}}
     with pytest.raises(VerificationError, match="n=64"):
         opbridge.export(model, (X,), dynamic_shapes=shapes, capture="trace")
+
+
+def test_a_size_at_which_results_are_too_large_is_not_tried():
+    """A mask of all pairs has as many elements as the square of the length; 16 times the limit would take 6 GB."""
+
+    class Masked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("table", torch.rand(2500, 4))
+
+        def forward(self, x):
+            mask = torch.ones(x.shape[0], x.shape[0]).tril()
+            assert x.shape[0] < 30000, "too large to be tried"
+            return mask @ (x + self.table[: x.shape[0]])
+
+    found = opbridge.export(Masked(), torch.rand(9, 4), dynamic_shapes={"x": {0: "n"}}).verification
+    sizes = [run.label for run in found.runs]
+    assert any("2501" in each for each in sizes) and not any("40016" in each for each in sizes)

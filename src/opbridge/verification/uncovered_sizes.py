@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.guards.expressions import holds_at
 from opbridge.capture.stated_sizes import Dimension, statement
+from opbridge.verification.largest_results import are_results_small
 
 if TYPE_CHECKING:
     from opbridge.capture import Capture
@@ -76,7 +77,7 @@ def uncovered_sizes(capture: Capture, sizes: DynamicSizes) -> Iterator[Uncovered
         others = [(other, of) for other, of, *_ in conditions if other != expression]
         alike = [text for _, _, text, at in conditions[number:] if at == place and _MULTIPLE.fullmatch(text)]
         for chosen in _broken(expression, dims, sizes, others):
-            if chosen not in tried and is_small(chosen, sizes):
+            if chosen not in tried and is_small(chosen, sizes) and are_results_small(capture, chosen, sizes.example):
                 tried.append(chosen)
                 joined = alike if condition in alike else [condition]
                 yield Uncovered(chosen, " and ".join(joined), place, statement(joined, dimensions))
