@@ -1,5 +1,7 @@
 """What the Python modules of a model keep from one call to the next: dicts, and functions with `functools.lru_cache`.
 
+A dict may also be an attribute of an object that such a module has made, as of a decorator that is a class.
+
 A capture would leave tensors without values and symbolic sizes in them, which a later call of the model would find.
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,7 +33,8 @@ class PythonCaches:
     def __init__(self, module: torch.nn.Module) -> None:
         values = list(_values(module))
         self._functions = [(each, each.cache_info().misses) for each in values if type(each) is _CACHED]
-        self._tables = [(each, set(map(id, each.values()))) for each in values if type(each) is dict]
+        tables = [each for value in values for each in (value, *_attributes(value)) if type(each) is dict]
+        self._tables = [(each, set(map(id, each.values()))) for each in tables]
 
     def restore(self) -> None:
         """Empties the caches of functions that were called, and removes what a capture has put into dicts."""
@@ -49,7 +53,20 @@ class PythonCaches:
 
 
 def _is_of_capture(value: Any) -> bool:
+    if isinstance(value, torch.nn.Module):
+        return any(map(_is_of_capture, (*value.parameters(), *value.buffers())))
     return isinstance(value, (torch_proxies.FakeTensor, torch.SymInt, torch.SymFloat))
+
+
+def _attributes(value: Any) -> Iterator[Any]:
+    """The attributes of an object that a name stands for. Those of a model's modules are kept elsewhere."""
+    held = None if isinstance(value, _WITH_OTHER_NAMES) else getattr(value, "__dict__", None)
+    if type(held) is dict:
+        yield from held.values()
+
+
+_WITH_OTHER_NAMES = (type, types.ModuleType, torch.nn.Module)
+"""What has other names than attributes of its own."""
 
 
 def _values(module: torch.nn.Module) -> Iterator[Any]:
