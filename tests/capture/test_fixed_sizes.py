@@ -55,6 +55,33 @@ def test_the_model_is_afterwards_what_it_was():
     assert torch.equal(model(X), Kept()(X))
 
 
+class KeptBesideLoop(nn.Module):
+    """A recurrent layer that keeps the batch size of its last input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batch, self.layer = 2, nn.Linear(4, 4)
+
+    def forward(self, x):
+        if self.batch != x.shape[0]:
+            self.batch = x.shape[0]
+        state, found = x.new_zeros(self.batch, 4), []
+        for step in range(x.shape[1]):
+            state = torch.tanh(self.layer(x[:, step]) + state)
+            found.append(state)
+        return torch.stack(found, 1)
+
+
+@pytest.mark.slow
+def test_a_size_that_is_kept_beside_a_loop_over_another_one():
+    others = [(torch.randn(batch, steps, 4),) for batch, steps in ((1, 1), (3, 9), (2, 4))]
+    shapes = {"x": {0: "batch", 1: "steps"}}
+    program = assert_matches(
+        KeptBesideLoop(), torch.randn(2, 6, 4), others=others, dynamic_shapes=shapes, rtol=1e-4, atol=1e-5
+    )
+    assert not [note for note in program.plan.notes if "valid only for" in note]
+
+
 _TABLES: dict = {}
 
 
@@ -79,6 +106,40 @@ def test_caches_of_the_python_module_keep_nothing_of_a_capture(shapes):
     assert all(type(key) is int and type(value) is torch.Tensor for key, value in _TABLES.items())
     assert not _table.cache_info().currsize
     assert type(OfModule()(X)) is torch.Tensor
+
+
+class Memoised:
+    """A decorator that is a class; what it makes for a length serves shorter ones too."""
+
+    def __init__(self, function) -> None:
+        self.function, self.made = function, {}
+
+    def __call__(self, size, width):
+        if width not in self.made or self.made[width][0] < size:
+            self.made[width] = size, self.function(size, width)
+        return self.made[width][1]
+
+
+class Angles(nn.Module):
+    def __init__(self, size, width) -> None:
+        super().__init__()
+        self.register_buffer("sines", torch.arange(size)[:, None] * torch.arange(width).float())
+
+
+_angles = Memoised(Angles)
+
+
+class OfMemoised(nn.Module):
+    def forward(self, x):
+        return x * _angles(x.shape[0], x.shape[1]).sines[: x.shape[0]]
+
+
+@pytest.mark.parametrize("shapes", [None, {"x": {0: "n"}}])
+def test_attributes_of_objects_of_the_python_module_keep_nothing_of_a_capture(shapes):
+    _angles.made.clear()
+    capture(OfMemoised(), X, dynamic_shapes=shapes)
+    assert all(type(size) is int and type(made.sines) is torch.Tensor for size, made in _angles.made.values())
+    assert type(OfMemoised()(X)) is torch.Tensor
 
 
 @pytest.mark.slow

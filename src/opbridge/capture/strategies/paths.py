@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 from opbridge.base.torch_private import torch_failures
+from opbridge.capture import fixed_sizes
 from opbridge.capture.all_paths import capture_paths
 from opbridge.capture.captured import Captured, Outcome, SizesContradicted
+from opbridge.capture.comparing_captures import differs_on_example
 from opbridge.capture.control_flow import PathsRefused
 from opbridge.capture.retries import is_by_loop
-from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy
+from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy, demands_of
 from opbridge.capture.tracer.empty_lists import OF_EMPTY_LIST, is_of_empty_list
 from opbridge.errors import CaptureError, UsageError
 
@@ -47,7 +49,7 @@ def _of_all_paths(progress: Progress) -> Outcome | NoImprovement:
             # A question that has more than two answers; that of before has two.
             return dataclasses.replace(failed, error=error)
         if isinstance(error, SizesContradicted):  # which is what the first error says
-            return NoImprovement(error)
+            return _of_larger_example(progress, error, of_sizes=of_sizes) or NoImprovement(error)
         return dataclasses.replace(failed, of_paths=error)
 
 
@@ -60,6 +62,27 @@ def _deciding(progress: Progress, *, of_sizes: bool) -> Captured:
         if of_sizes or not progress.first.shapes.axes or not is_of_loop:
             raise
     return capture_paths(progress.session, progress.first, of_sizes=True)
+
+
+def _of_larger_example(progress: Progress, error: SizesContradicted, *, of_sizes: bool) -> Captured | None:
+    """The capture of all paths of a larger example, where the model keeps a size of the example; see `fixed_sizes`."""
+    session, example = progress.session, progress.first.shapes
+    larger = fixed_sizes.with_larger_example(example)
+    if not progress.has_named_sizes or larger is None or not fixed_sizes.limiting(error.conditions, example.axes):
+        return None
+    try:
+        found = capture_paths(
+            session, dataclasses.replace(progress.first, shapes=larger, example=example), of_sizes=of_sizes
+        )
+    except (SizesContradicted, PathsRefused):
+        return None
+    if (
+        fixed_sizes.fixes_another_size(found.graph, session.leaves, example.axes)
+        or fixed_sizes.leaves_out_example(demands_of(session, found), example.axes)
+        or differs_on_example(session, found)
+    ):
+        return None
+    return dataclasses.replace(found, assumptions=dataclasses.replace(found.assumptions, shapes=example, example=None))
 
 
 PATHS = Strategy("all paths of branches on data", _has_paths, _of_all_paths)
