@@ -26,6 +26,10 @@ def offset():
     return 10
 
 
+def by_default(x, function=doubled):
+    return function(x)
+
+
 def counting(function):
     """A decorator, which says how often it has been called."""
 
@@ -123,6 +127,13 @@ def test_a_function_is_replaced_where_it_is_defined(knowing):
     knowing(_DOUBLED)
     with applied(torch.nn.ReLU()):
         assert doubled(3) == 16
+
+
+def test_a_function_is_replaced_as_a_default_argument(knowing):
+    knowing(_DOUBLED)
+    with applied(torch.nn.ReLU()):
+        assert by_default(3) == 16
+    assert by_default(3) == 6 and by_default.__defaults__ == (doubled,)
 
 
 def test_a_function_is_replaced_under_another_name(knowing, monkeypatch):

@@ -53,14 +53,15 @@ def applied(model: torch.nn.Module) -> Iterator[None]:
 
     In a module that has imported or defined such a function, the name that it has there stands for the replacement
     meanwhile, and so it does in a class of the model, for a method too, and in the model's own modules. A copy of a
-    function is replaced in the modules and classes that the model's classes come from, by its name. What holds a
-    function otherwise, such as a list, a `functools.partial` or a closure, keeps it. A module that is imported
-    meanwhile has the functions themselves afterwards.
+    function is replaced in the modules and classes that the model's classes come from, by its name, and where it is the
+    default of an argument of a function of a module that holds it. What holds a function otherwise, such as a list, a
+    `functools.partial` or a closure, keeps it. A module that is imported meanwhile has the functions themselves
+    afterwards.
     """
     with contextlib.ExitStack() as stack:
         _enter_contexts(stack, model, sizes_in_python=False)
         places = list(_places(model))  # all are found before the first one changes
-        codes = list(_codes(model))
+        codes = [*_codes(model), *_defaults(places)]
         stack.enter_context(holding(places))
         stack.enter_context(replacing(*codes))
         yield
@@ -178,6 +179,19 @@ def _codes(model: torch.nn.Module) -> Iterator[Place]:
             code = entry.replacement(function) if is_near and fingerprint(function) in entry.sources else None
             if code is not None:
                 yield function, "__code__", code
+
+
+def _defaults(places: Iterable[Place]) -> Iterator[Place]:
+    """The functions of modules that hold a function which is replaced, and that have it as a default argument too."""
+    by_module: dict[types.ModuleType, dict[int, Any]] = {}
+    for place, name, value in places:
+        if isinstance(place, types.ModuleType):
+            by_module.setdefault(place, {})[id(vars(place)[name])] = value
+    for module, values in by_module.items():
+        for function in functions_of(module):
+            given = function.__defaults__ or ()
+            if not values.keys().isdisjoint(map(id, given)):
+                yield function, "__defaults__", tuple(values.get(id(each), each) for each in given)
 
 
 @functools.cache
