@@ -47,6 +47,21 @@ def test_duplicates_are_added():
     assert_matches(model, torch.tensor([[0, 0, 1], [1, 1, 2]]), torch.randn(3))
 
 
+def test_of_as_many_rows_and_columns_as_data_say():
+    """As a table of how often labels occur together."""
+
+    def model(first, second):
+        rows, places = torch.unique(first, return_inverse=True)
+        columns, others = torch.unique(second, return_inverse=True)
+        values = torch.ones(places.shape[0], dtype=torch.int64)
+        table = torch.sparse_coo_tensor(torch.stack([places, others]), values, (rows.shape[0], columns.shape[0]))
+        return table.to_dense() * 2.0
+
+    first, second = torch.tensor([3, 1, 1, 9]), torch.tensor([0, 5, 5, 7])
+    others = [(torch.tensor([2, 2]), torch.tensor([4, 4])), (torch.arange(5), torch.arange(5) % 2)]
+    assert_matches(model, first, second, others=others, dynamic_shapes=({0: "count"}, {0: "count"}))
+
+
 def test_compressed_rows_made_in_forward():
     def model(starts, columns, values):
         return torch.sparse_csr_tensor(starts, columns, values, (2, 3)).to_dense()

@@ -1,4 +1,5 @@
-"""Tensors of a symbolic size whose functions take plain numbers: linspace, windows, frequencies, indices of triangles.
+"""Tensors of a symbolic size whose functions take plain numbers: linspace, windows, frequencies, indices of triangles,
+sparse tensors.
 
 Each gives None where it is called with plain numbers, or with settings other than a dtype and a device: torch's own
 function is called then.
@@ -124,6 +125,18 @@ def _of_triangle(cut: Callable[..., torch.Tensor], row: Any, col: Any, offset: A
     return inside.nonzero().T.to(settings.get("dtype") or torch.int64)
 
 
+def _of_coordinates(indices: Any, values: Any, size: Any = None, *, dtype: Any = None, **settings: Any) -> Any:
+    """`torch.sparse_coo_tensor`, which is dense in the graph."""
+    sizes = tuple(map(number, size)) if isinstance(size, (tuple, list)) else ()
+    is_of_tensors = isinstance(indices, torch.Tensor) and isinstance(values, torch.Tensor)
+    if not is_of_tensors or not any(isinstance(each, torch.SymInt) for each in sizes):
+        return None
+    if not settings.keys() <= {"device", "is_coalesced", "check_invariants"}:
+        return None
+    made = torch.zeros(sizes, dtype=dtype or values.dtype, device=values.device)
+    return made.index_put(tuple(indices.unbind(0)), values.to(made.dtype), accumulate=True)
+
+
 FACTORIES: dict[Any, Callable[..., Any]] = {
     torch.linspace: _linspace,
     torch.logspace: _logspace,
@@ -132,6 +145,7 @@ FACTORIES: dict[Any, Callable[..., Any]] = {
     torch.blackman_window: _blackman,
     torch.fft.fftfreq: _fftfreq,
     torch.fft.rfftfreq: _rfftfreq,
+    torch.sparse_coo_tensor: _of_coordinates,
     torch.tril_indices: functools.partial(_of_triangle, torch.tril),
     torch.triu_indices: functools.partial(_of_triangle, torch.triu),
 }
