@@ -86,7 +86,7 @@ def _difference(found: Any, expected: Any) -> str:
     if structure != other_structure:
         return f"{other_structure} in the place of {structure}"
     try:
-        torch.testing.assert_close(others, leaves, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(others, leaves, rtol=1e-5, atol=1e-5, equal_nan=True)
     except AssertionError as error:
         return " ".join(str(error).split())
     return ""

@@ -25,6 +25,7 @@ BUILTIN = {
     "transformers": "opbridge.model_support.transformers.support:SUPPORT",
     "einx": "opbridge.model_support.einx.support:SUPPORT",
     "torchaudio": "opbridge.model_support.torchaudio.support:SUPPORT",
+    "torchmetrics": "opbridge.model_support.torchmetrics.support:SUPPORT",
     "torchvision": "opbridge.model_support.torchvision.support:SUPPORT",
 }
 """opbridge's own, as pyproject.toml declares them."""
