@@ -11,6 +11,7 @@ import torch
 from opbridge.base.torch_private import torch_paddings, torch_sizes
 from opbridge.capture.guards.decisions import implied
 from opbridge.capture.guards.expressions import symbols_in
+from opbridge.capture.tracer.comparing_functions import COMPARING
 from opbridge.capture.tracer.sized_factories import FACTORIES
 from opbridge.capture.tracer.sized_pools import POOLS
 from opbridge.capture.tracer.sized_spectra import inverse_stft
@@ -120,6 +121,7 @@ def _scaled_attention(
 
 
 WITH_NUMBERS: dict[Any, Callable[..., Any]] = {
+    **COMPARING,
     **FACTORIES,
     **POOLS,
     torch.nn.functional.one_hot: _one_hot,
