@@ -153,7 +153,7 @@ import sys
 sys.path = [each for each in sys.path if "site-packages" not in each]
 from opbridge.model_support import registry
 names = [each.name for each in registry.declared()]
-assert names == ["transformers", "einx", "torchaudio", "torchmetrics", "torchvision"], names
+assert names == ["transformers", "einx", "neuralforecast", "torchaudio", "torchmetrics", "torchvision"], names
 """
     # torch, which the entries need, is imported before.
     _run(f"import torch{code}", tmp_path)

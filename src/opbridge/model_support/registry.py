@@ -24,6 +24,7 @@ GROUP = "opbridge.model_support"
 BUILTIN = {
     "transformers": "opbridge.model_support.transformers.support:SUPPORT",
     "einx": "opbridge.model_support.einx.support:SUPPORT",
+    "neuralforecast": "opbridge.model_support.neuralforecast.support:SUPPORT",
     "torchaudio": "opbridge.model_support.torchaudio.support:SUPPORT",
     "torchmetrics": "opbridge.model_support.torchmetrics.support:SUPPORT",
     "torchvision": "opbridge.model_support.torchvision.support:SUPPORT",
