@@ -7,7 +7,8 @@ In the syntax tree of a function,
 2. `[]`, `[x]` and `list()` that are assigned are lists of that class, in a function that appends to lists in loops or
    extends them;
 3. `[x, *values]` is a sum of lists, as `values` may have a symbolic length;
-4. `zip(*values)` gives a sequence for each place in tuples.
+4. `zip(*values)` gives a sequence for each place in tuples;
+5. a `while` loop that fills a list up to a size is a loop over a range; see `counting_loops`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from types import CodeType
 
 from opbridge.base.python_private.instructions import ADDING_IN_PLACE
 from opbridge.base.python_private.syntax import Function, recompiled
+from opbridge.capture.tracer.counting_loops import as_for_loop
 from opbridge.capture.tracer.generator_syntax import first_argument, may_be_generator, with_own_super
 
 __all__ = ["DICT", "LIST", "NEW", "SET", "SUM", "ZIP", "with_symbolic_lists"]
@@ -162,6 +164,11 @@ class _Lists(ast.NodeTransformer):
         if any(isinstance(each, ast.Starred) for each in node.elts):
             return self._call(SUM, node, *_pieces(node))
         return self._call(NEW, node, node) if is_assigned and self._fills else node
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        loop = as_for_loop(node)
+        self.count += loop is not None
+        return self.generic_visit(node if loop is None else loop)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         self._note(node.value)
