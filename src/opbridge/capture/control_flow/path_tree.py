@@ -27,7 +27,7 @@ __all__ = ["PathTree"]
 _MOST_LINES = 5
 _FIRST_ITERATIONS = 3
 _MOST_STEPS = 4096
-_MOST_WAYS = 16
+_MOST_PATHS = 16
 _FEW_CAPTURES = 16
 
 
@@ -385,9 +385,9 @@ class PathTree:
     def _path_by(
         self, pair: tuple[Edge, Edge], wanted: Container[tuple[Edge, Edge]], after: Mapping[Edge, Collection[Edge]]
     ) -> list[Edge]:
-        """A way to the end by two answers, and by as many others as there are that are wanted together.
+        """A path to the end by two answers, and by as many others as there are that are wanted together.
 
-        It leaves out answers that contradict those before them; where no way is found without, it is empty.
+        It leaves out answers that contradict those before them; where no path is found without, it is empty.
 
         Args:
             pair: The answers.
@@ -395,7 +395,7 @@ class PathTree:
             after: For each answer, those that may come later.
         """
         left_out = set(self.contradicting)
-        for _ in range(_MOST_WAYS):
+        for _ in range(_MOST_PATHS):
             edges, is_whole = self._path_without(left_out, pair, wanted, after)
             if is_whole or not edges:
                 return edges
@@ -409,7 +409,7 @@ class PathTree:
         wanted: Container[tuple[Edge, Edge]],
         after: Mapping[Edge, Collection[Edge]],
     ) -> tuple[list[Edge], bool]:
-        """Such a way, and whether it comes to the end: it stops where all that leads on is left out."""
+        """Such a path, and whether it comes to the end: it stops where all that leads on is left out."""
         aims: list[Edge] = list(pair)
         edges: list[Edge] = []
         edge: Edge = (None, False)
