@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch._higher_order_ops.scan import scan
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.utils import _pytree as pytree
 
 from opbridge.base.attributes import replacing
 
-__all__ = ["OPERANDS", "called_directly", "is_higher_order"]
+__all__ = ["OPERANDS", "called_directly", "is_higher_order", "scan"]
 
 OPERANDS: dict[str, tuple[tuple[int, ...], int]] = {
     "cond": ((1, 2), 3),

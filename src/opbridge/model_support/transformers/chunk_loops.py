@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from torch._higher_order_ops.scan import scan
 
+from opbridge.base.torch_private.torch_higher_order import scan
 from opbridge.model_support.transformers.changed_statements import with_statements
 
 __all__ = ["gated", "in_order", "of_gated_delta_rule", "of_kimi_delta_rule"]
