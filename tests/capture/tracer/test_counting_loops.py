@@ -30,7 +30,7 @@ def test_the_length_is_the_number_of_the_iteration():
         """)
     )
     assert loop is not None
-    assert ast.unparse(loop).replace("__opbridge_turn_2_0__", "i") == textwrap.dedent("""\
+    assert ast.unparse(loop).replace("__opbridge_iteration_2_0__", "i") == textwrap.dedent("""\
         for i in range(len(found), x.size(0) - 1):
             h = f(x[i], h)
             if h is None:

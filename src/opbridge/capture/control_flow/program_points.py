@@ -61,7 +61,7 @@ class IterationCounter:
     ) -> None:
         self._begun = begun
         # By identity, as Python hashes all that a code object holds: each with the code, which keeps its identity.
-        self._numbers = {id(code): (code, tuple(names)) for code, names in numbers.items()}
+        self._numbers = {id(code): (code, tuple(sorted(names))) for code, names in numbers.items()}
         self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
         self._counts: dict[FrameType, Counter[int]] = {}
         self._ignored: dict[int, CodeType] = {}  # by identity too

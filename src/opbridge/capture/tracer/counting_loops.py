@@ -35,15 +35,15 @@ def as_for_loop(loop: ast.While) -> ast.For | None:
     places = [place for place, each in enumerate(loop.body) if _appended(each, name)]
     if len(places) != 1 or _may_change(loop.body, tensors) or _may_continue(loop.body):
         return None
-    turn = f"__opbridge_turn_{loop.lineno}_{loop.col_offset}__"
+    number = f"__opbridge_iteration_{loop.lineno}_{loop.col_offset}__"
     body: list[ast.stmt] = []
     for place, statement in enumerate(loop.body):
-        put = _Counts(name, turn, 1 if place > places[0] else 0)
+        put = _Counts(name, number, 1 if place > places[0] else 0)
         body.append(put.visit(statement))
         if put.others != (1 if place == places[0] else 0):
             return None
     span = ast.Call(ast.Name("range", ast.Load()), [count, bound], [])
-    found = ast.For(ast.Name(turn, ast.Store()), span, body, loop.orelse)
+    found = ast.For(ast.Name(number, ast.Store()), span, body, loop.orelse)
     return ast.fix_missing_locations(ast.copy_location(found, loop))
 
 
@@ -112,22 +112,22 @@ class _Counts(ast.NodeTransformer):
 
     Args:
         name: The name of the list.
-        turn: That of the number.
+        number: The name of the number.
         more: What is added to it.
 
     Attributes:
         others: How often the name stands for something else than that length, or an element that is read.
     """
 
-    def __init__(self, name: str, turn: str, more: int) -> None:
-        self._name, self._turn, self._more = name, turn, more
+    def __init__(self, name: str, number: str, more: int) -> None:
+        self._name, self._number, self._more = name, number, more
         self.others = 0
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if _counted(node) != self._name:
             return self.generic_visit(node)
-        turn: ast.expr = ast.Name(self._turn, ast.Load())
-        found = ast.BinOp(turn, ast.Add(), ast.Constant(self._more)) if self._more else turn
+        number: ast.expr = ast.Name(self._number, ast.Load())
+        found = ast.BinOp(number, ast.Add(), ast.Constant(self._more)) if self._more else number
         return ast.fix_missing_locations(ast.copy_location(found, node))
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
