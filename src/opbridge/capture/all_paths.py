@@ -12,11 +12,9 @@ from opbridge.base.sources import of_code
 from opbridge.capture.assumptions import Assumptions
 from opbridge.capture.captured import Captured
 from opbridge.capture.control_flow.branch_oracle import BranchOracle, PathsRefused
-from opbridge.capture.control_flow.cfg import ControlFlowGraph
 from opbridge.capture.control_flow.lowering import CFGLowering
 from opbridge.capture.control_flow.merge_points import Unjoined
-from opbridge.capture.control_flow.path_explorer import explore
-from opbridge.capture.control_flow.path_tree import PathTree
+from opbridge.capture.control_flow.path_explorer import Exploration, explore
 from opbridge.capture.control_flow.varying_sizes import varying_sizes
 from opbridge.capture.guards.expressions import limit_of
 from opbridge.capture.one_capture import capture_once
@@ -77,7 +75,7 @@ class _PathCapture:
                     raise error from None  # which says more than that there are too many paths
         except Unjoined as error:
             paths, found = self._otherwise(paths, error)
-        _limit(found.graph, [path.graph for path in paths.paths])
+        _limit(found.graph, [path.graph for path in paths.tree.paths])
         raising = tuple(_raising(paths))
         notes = (
             (
@@ -114,14 +112,14 @@ class _PathCapture:
             answers.restore()
             self._draws = self._draws or effects.drew
 
-    def _no_paths(self, *, joined: bool = True) -> PathTree:
+    def _no_paths(self, *, joined: bool = True) -> Exploration:
         """The paths of a model before its first execution, with the identities that are known to matter."""
-        paths = PathTree(joined=joined)
+        paths = Exploration(joined=joined)
         paths.learned.identities = self._session.identities
         return paths
 
     def _explored(
-        self, paths: PathTree, *, rewrites_by_running: bool = False, of_sizes: bool | None = None
+        self, paths: Exploration, *, rewrites_by_running: bool = False, of_sizes: bool | None = None
     ) -> Captured:
         """The graph of all paths, after executions until there is no other one.
 
@@ -135,24 +133,24 @@ class _PathCapture:
         try:
             return self._merged(paths, assumptions)
         except Unjoined:
-            if not paths.has_left_some:
+            if not paths.untaken.has_left_some:
                 raise
-        paths.tries_all, paths.has_left_some = True, False
+        paths.untaken.tries_all, paths.untaken.has_left_some = True, False
         explore(paths, run, session.module, session.limits, of_sizes=of_sizes)
         return self._merged(paths, assumptions)
 
-    def _merged(self, paths: PathTree, assumptions: Assumptions) -> Captured:
-        graphs = [path.graph for path in paths.paths]
-        merged = CFGLowering(ControlFlowGraph(paths), graphs[0].structure, limits=_limits(graphs))
+    def _merged(self, paths: Exploration, assumptions: Assumptions) -> Captured:
+        graphs = [path.graph for path in paths.tree.paths]
+        merged = CFGLowering(paths.flow(), graphs[0].structure, limits=_limits(graphs))
         return capture_once(self._session, dataclasses.replace(assumptions, execution=merged))
 
-    def _otherwise(self, paths: PathTree, error: Unjoined) -> tuple[PathTree, Captured]:
+    def _otherwise(self, paths: Exploration, error: Unjoined) -> tuple[Exploration, Captured]:
         """The paths and the graph of all of them, after those that seemed to have joined did not do the same.
 
         Raises:
             PathsRefused: Nothing makes one graph of them.
         """
-        has_loops = any(point.asks for point in paths.points.values())
+        has_loops = any(point.asks for point in paths.tree.points.values())
         again = self._telling_more(paths) or (self._with_sizes_told_alike(paths) if has_loops else None)
         if again is not None:
             return again
@@ -167,21 +165,19 @@ class _PathCapture:
                 raise
             return again
 
-    def _telling_more(self, paths: PathTree) -> tuple[PathTree, Captured] | None:
+    def _telling_more(self, paths: Exploration) -> tuple[Exploration, Captured] | None:
         """The graph of all paths, which join only where tensors share values alike, after others did not do the same.
 
         All of them have the one form that torch's functionalization gives.
         """
-        learned = dataclasses.replace(paths.learned, tells_more=True)
-        paths = PathTree(joined=True)
-        paths.learned = learned
+        paths = Exploration(joined=True, learned=dataclasses.replace(paths.learned, tells_more=True))
         try:
             return paths, self._explored(paths, rewrites_by_running=True)
         except Exception as error:  # the paths are refused for what is known already
             raise_own_fault(error)
             return None
 
-    def _with_sizes_told_alike(self, paths: PathTree) -> tuple[PathTree, Captured] | None:
+    def _with_sizes_told_alike(self, paths: Exploration) -> tuple[Exploration, Captured] | None:
         """The graph of all paths, none of which tells more by what it knows of sizes than others do.
 
         Sizes that are constants in some of them are read from data, as in the others, and questions whose answers some
@@ -190,13 +186,14 @@ class _PathCapture:
         """
         while True:
             known = paths.learned
-            sizes, asked = known.sizes_of_data | varying_sizes(paths.points.values()), known.asked | paths.asked
+            sizes = known.sizes_of_data | varying_sizes(paths.tree.points.values())
+            asked = known.asked | paths.tree.asked
             is_same = (sizes, asked) == (known.sizes_of_data, known.asked)
-            if is_same and (known.first_answer or not paths.has_raised):
+            if is_same and (known.first_answer or not paths.tree.failed.has_raised):
                 return None
-            paths = PathTree(joined=True)
             first = known.first_answer or is_same
-            paths.learned = dataclasses.replace(known, sizes_of_data=sizes, asked=asked, first_answer=first)
+            learned = dataclasses.replace(known, sizes_of_data=sizes, asked=asked, first_answer=first)
+            paths = Exploration(joined=True, learned=learned)
             try:
                 return paths, self._explored(paths)
             except Unjoined:
@@ -205,7 +202,7 @@ class _PathCapture:
                 raise_own_fault(error)
                 return None
 
-    def _apart(self, paths: PathTree) -> Captured:
+    def _apart(self, paths: Exploration) -> Captured:
         """The graph of all paths, none of which joins another one again.
 
         Raises:
@@ -215,15 +212,15 @@ class _PathCapture:
             return self._explored(paths, of_sizes=False)
         except Unjoined as error:
             raise PathsRefused(
-                f"The model cannot be captured: the branches of the conditions at {paths.lines()} return different "
-                f"structures: {error}. Make all branches return the same structure, with tensors of the same dtypes "
-                "and ranks."
+                f"The model cannot be captured: the branches of the conditions at {paths.tree.lines()} return "
+                f"different structures: {error}. Make all branches return the same structure, with tensors of the same "
+                "dtypes and ranks."
             ) from error
 
 
-def _by_iterations(paths: PathTree, error: Unjoined) -> PathsRefused:
+def _by_iterations(paths: Exploration, error: Unjoined) -> PathsRefused:
     """Says that what a model computes depends on the number of iterations of a loop."""
-    points = (point for point in paths.points.values() if point.asks)
+    points = (point for point in paths.tree.points.values() if point.asks)
     lines = ", ".join(sorted({str(point.sources[0]) for point in points if point.sources}))
     return PathsRefused(
         "The model cannot be captured: its computation depends on the number of iterations of the loop at "
@@ -265,9 +262,9 @@ def _limit(graph: CapturedGraph, paths: Iterable[CapturedGraph]) -> None:
                 graph.ranges[symbol] = max(low, lowest), min(ends, default=None)
 
 
-def _raising(paths: PathTree) -> Iterator[Decision]:
+def _raising(paths: Exploration) -> Iterator[Decision]:
     """The decisions after which the model raises an error for one answer."""
-    for (point, answer), after in paths.next.items():
+    for (point, answer), after in paths.tree.next.items():
         if after is None and point is not None:
             branches = Branch(True, raises=answer), Branch(False, raises=not answer)
             yield Decision(-1, point.sources, branches)

@@ -13,6 +13,7 @@ from opbridge.capture.control_flow.known_answers import AskedPlaces
 from opbridge.capture.control_flow.known_numbers import is_known_as
 from opbridge.capture.control_flow.path_tree import PathTree
 from opbridge.capture.control_flow.unify_arguments import Computed
+from opbridge.capture.control_flow.untaken_answers import UntakenAnswers
 
 
 def _rows(count: int, of: int = 7) -> torch.Tensor:
@@ -160,9 +161,9 @@ def _event(place: str, answer: bool, *, is_known: bool = False) -> BranchEvent:
 def test_an_answer_that_a_run_knows_is_not_asked_for_otherwise():
     paths = PathTree(joined=True)
     paths.add([_event("first", True), _event("second", True, is_known=True)], None)
-    assert paths.asked == {"first"} and paths.untaken() == (False,)
+    assert paths.asked == {"first"} and UntakenAnswers(paths).of_next_run() == (False,)
     paths.add([_event("first", False), _event("second", True)], None)
-    assert paths.asked == {"first", "second"} and paths.untaken() == (False, False)
+    assert paths.asked == {"first", "second"} and UntakenAnswers(paths).of_next_run() == (False, False)
 
 
 def test_answers_that_contradict_each_other_are_left_out():
@@ -170,9 +171,9 @@ def test_answers_that_contradict_each_other_are_left_out():
     run = [_event("first", True), _event("second", True, is_known=True)]
     paths.add(run, None)
     paths.note_given((True, False, True), run)
-    assert paths.refuted == {(True, False)}
+    assert paths.failed.refuted == {(True, False)}
     paths.note_given((True, True), run)
-    assert paths.refuted == {(True, False)}
+    assert paths.failed.refuted == {(True, False)}
 
 
 def test_a_truth_value_is_known_where_it_is_proven():

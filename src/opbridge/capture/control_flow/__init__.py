@@ -6,8 +6,8 @@
    `state_fingerprint` compares it.
 2. `path_tree`: which answers have been captured, each together with every answer that may come before it. Where Python
    is at the same point again, and its variables hold the same but for values of the graph, paths merge: what follows is
-   the same for both (`merge_points`). `path_explorer` executes the model until nothing is left to try;
-   `capture.all_paths` calls it.
+   the same for both (`merge_points`). `untaken_answers` says which answers to give next, and `path_explorer` executes
+   the model until nothing is left to try; `capture.all_paths` calls it.
 3. `cfg`: the control-flow graph in SSA form. The operators between two branches are a block; a value that is another
    node in each of its predecessors is a phi (`blocks`). `unify_arguments` says where the paths of a block differ, and
    `sizes_of_variables` which tensors have the sizes that each path computes in its own way.

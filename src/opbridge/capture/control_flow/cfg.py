@@ -59,9 +59,9 @@ class ControlFlowGraph:
         PathsRefused: A loop cannot be left.
     """
 
-    def __init__(self, paths: PathTree, *, of_sizes: bool = False) -> None:
+    def __init__(self, paths: PathTree, *, of_sizes: bool = False, is_strict: bool = False) -> None:
         self._paths, self._of_sizes = paths, of_sizes
-        self._is_strict = paths.has_left_some
+        self._is_strict = is_strict
         self._apart: set[Node] = set()  # operators that no common end has
         while not self._is_built():
             pass

@@ -12,22 +12,64 @@ import torch
 from opbridge.base.sources import of_code
 from opbridge.base.torch_private.torch_decisions import NoSuchElement
 from opbridge.capture.control_flow.branch_oracle import BranchOracle, LoopsSummarized, PathsRefused
+from opbridge.capture.control_flow.cfg import ControlFlowGraph
 from opbridge.capture.control_flow.execution_path import ExecutionPath
 from opbridge.capture.control_flow.indexing import is_of_dict
 from opbridge.capture.control_flow.loop_carry import check_loop_carry
 from opbridge.capture.control_flow.path_tree import PathTree
+from opbridge.capture.control_flow.untaken_answers import UntakenAnswers
 from opbridge.capture.limits import CaptureLimits
 from opbridge.capture.tracer.empty_lists import is_of_empty_list
+from opbridge.capture.tracer.loop_summaries import LoopSummary
 from opbridge.capture.tracer.refused_sizes import is_of_sizes
 from opbridge.graph.captured_graph import CapturedGraph
 
-__all__ = ["explore"]
+__all__ = ["Exploration", "explore"]
 
 _OF_NONE = "NoneType"
 
 
+class Exploration:
+    """The executions of a model.
+
+    Args:
+        joined: Whether paths are the same again where Python is at the same place and its variables hold the same.
+        learned: What earlier executions have shown of the loops.
+
+    Attributes:
+        learned: What all executions have shown.
+        tree: The paths since the last begin.
+        untaken: The answers that are still to be given.
+    """
+
+    def __init__(self, *, joined: bool, learned: LoopSummary | None = None) -> None:
+        self.learned = learned or LoopSummary()
+        self._begin(joined)
+
+    def _begin(self, joined: bool) -> None:
+        self.tree = PathTree(joined=joined)
+        self.untaken = UntakenAnswers(self.tree, first_answer=self.learned.first_answer)
+
+    @property
+    def joined(self) -> bool:
+        """Whether paths join."""
+        return self.tree.joined
+
+    def forget(self) -> None:
+        """Begins again, with what the executions have shown of the loops."""
+        self._begin(self.joined)
+
+    def flow(self) -> ControlFlowGraph:
+        """The control-flow graph of the paths.
+
+        Raises:
+            Unjoined: Paths that seemed to have joined do not do the same.
+        """
+        return ControlFlowGraph(self.tree, is_strict=self.untaken.has_left_some)
+
+
 def explore(
-    paths: PathTree,
+    paths: Exploration,
     run: Callable[[BranchOracle], CapturedGraph],
     module: torch.nn.Module,
     limits: CaptureLimits,
@@ -51,14 +93,16 @@ def explore(
     answers: tuple[bool, ...] = ()
     first: Exception | None = None
     for made in itertools.count():
-        if why := limits.why_reached(made, made + paths.least_further()):
+        if why := limits.why_reached(made, made + paths.tree.least_further()):
             raise PathsRefused(
-                f"The model cannot be captured: {why}, at {paths.lines()}. Use torch.where(condition, a, b) if both "
-                "values are cheap to compute, or raise the limits with max_captures= and max_capture_seconds= "
+                f"The model cannot be captured: {why}, at {paths.tree.lines()}. Use torch.where(condition, a, b) if "
+                "both values are cheap to compute, or raise the limits with max_captures= and max_capture_seconds= "
                 "(--max-captures, --max-capture-seconds)."
             )
         learned, differing, grown = paths.learned.told_apart(), paths.learned.differing(), paths.learned.grown()
-        given = BranchOracle(module, functools.partial(paths.chosen, answers), of_sizes=of_sizes, learned=paths.learned)
+        given = BranchOracle(
+            module, functools.partial(paths.untaken.chosen, answers), of_sizes=of_sizes, learned=paths.learned
+        )
         try:
             graph: CapturedGraph | None = run(given)
         except LoopsSummarized:
@@ -82,23 +126,23 @@ def explore(
         else:
             check_loop_carry(given.events)
         limits.count()
-        if paths.learned.told_apart() != learned or (paths.paths and paths.learned.differing() != differing):
+        if paths.learned.told_apart() != learned or (paths.tree.paths and paths.learned.differing() != differing):
             paths.forget()
             answers, first = (), None
             continue
-        paths.add(given.events, None if graph is None else ExecutionPath.of(graph, given.events), given.again)
-        paths.note_given(answers, given.events)
+        paths.tree.add(given.events, None if graph is None else ExecutionPath.of(graph, given.events), given.again)
+        paths.tree.note_given(answers, given.events)
         if graph is None:
-            paths.raising.add(answers)
+            paths.tree.failed.raising.add(answers)
         if made and paths.learned.grown() - grown:
             paths.forget()  # the runs before have taken a list for one that does not grow
             answers = ()
             continue
-        untaken = paths.untaken()
+        untaken = paths.untaken.of_next_run()
         if untaken is None:
             break
         answers = untaken
-    if first is not None and (not paths.paths or (paths.joined and paths.unproven)):
+    if first is not None and (not paths.tree.paths or (paths.joined and paths.untaken.unproven)):
         raise first  # which a run with several iterations of a loop has raised
 
 
