@@ -104,12 +104,12 @@ class _PathCapture:
                 captured = capture_once(self._session, assumptions)
                 known = self._session.identities
                 known.shares = known.shares or any(map(written_by, captured.graph.graph.nodes))
-                known.compares_objects = known.compares_objects or answers.compares_objects
+                known.compares_objects = known.compares_objects or answers.state.heap.compares_objects
                 return captured.rewrite()
         finally:
             found = (of_code(code, line) for code, line in answers.loops.unrolled)
             self._session.unrolled |= dict.fromkeys(each for each in found if each is not None)
-            answers.restore()
+            answers.state.heap.restore()
             self._draws = self._draws or effects.drew
 
     def _no_paths(self, *, joined: bool = True) -> Exploration:

@@ -206,7 +206,7 @@ def _paths_of(session: CaptureSession, assumptions: Assumptions) -> SizePaths:
                 found = capture_once(session, dataclasses.replace(unfixed, shapes=shapes, execution=answers))
                 rewritten = found.rewrite()
             finally:
-                answers.restore()
+                answers.state.heap.restore()
         return SizePath(rewritten, _further_conditions(found.graph, rewritten))
 
     def merge(merged: CFGLowering) -> CapturedGraph:

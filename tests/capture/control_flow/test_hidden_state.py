@@ -9,14 +9,14 @@ from models.deciding_by_hidden_state import HIDING, INPUTS
 from torch.utils import _pytree as pytree
 
 import opbridge
-from opbridge.capture.control_flow import path_tree
+from opbridge.capture.control_flow import untaken_answers
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(2, HIDING))
 def test_paths_join_only_where_python_holds_the_same(name, monkeypatch):
     monkeypatch.setattr(
-        path_tree, "_FEW_CAPTURES", 0
+        untaken_answers, "_FEW_CAPTURES", 0
     )  # as where a model has many paths: answers are not tried in pairs
     model = HIDING[name]
     session = opbridge.export(model, (INPUTS[0],), verify=False).session()

@@ -2,7 +2,7 @@
 
 1. `branch_oracle`: one execution of the model, in which each condition that only data decides is answered as
    prescribed. The graph of that `execution_path` has an event where Python asked, with what Python's variables hold
-   there: `program_points` says where, `state`, `heap_snapshot` and `operand_stack` say what, and
+   there: `program_points` says where, `python_state`, `state`, `heap_snapshot` and `operand_stack` say what, and
    `state_fingerprint` compares it.
 2. `path_tree`: which answers have been captured, each together with every answer that may come before it. Where Python
    is at the same point again, and its variables hold the same but for values of the graph, paths merge: what follows is

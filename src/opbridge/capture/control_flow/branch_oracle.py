@@ -14,12 +14,12 @@ from opbridge.base.sources import Source
 from opbridge.base.torch_private import torch_decisions
 from opbridge.base.torch_private.torch_branch_operators import DECISION
 from opbridge.capture.control_flow.carried_numbers import CarriedNumbers
-from opbridge.capture.control_flow.heap_snapshot import HeapSnapshot, settings
 from opbridge.capture.control_flow.indexing import elements_asked_for
 from opbridge.capture.control_flow.known_answers import AskedPlaces
 from opbridge.capture.control_flow.operand_stack import handles_errors
-from opbridge.capture.control_flow.program_points import IterationCounter, frames_between, is_the_models, program_point
-from opbridge.capture.control_flow.state import State, state_of
+from opbridge.capture.control_flow.program_points import frames_between, is_the_models
+from opbridge.capture.control_flow.python_state import PythonState
+from opbridge.capture.control_flow.state import State
 from opbridge.capture.control_flow.while_loops import WhileLoops, is_asked_in_loop
 from opbridge.capture.tracer.loop_summaries import LoopSummary
 from opbridge.capture.tracer.symbolic_loops import Loops
@@ -85,10 +85,9 @@ class BranchOracle:
     Attributes:
         sizes: The same.
         events: The decisions so far.
-        iterations: The iterations of the other loops.
         loops: The loops that ask.
+        state: What Python holds.
         outermost: The frame in which the model is called.
-        chosen: The elements that indices are those of, for the trace to fill.
         again: The uses of earlier answers: the decision, None for any, and how many decisions there were.
     """
 
@@ -103,30 +102,16 @@ class BranchOracle:
     ) -> None:
         self.sizes = sizes
         self._times: dict[Hashable, int] = {}
-        self._decided = 0
-        self._surroundings = HeapSnapshot(module.named_modules())
-        self._asked: frozenset[Any] = frozenset()
         self._expressions: dict[Any, int] = {}
-        self.chosen: dict[Any, int] = {}
         self.again: list[tuple[int | None, int]] = []
         self._choose = choose
         self.loops = Loops(of_sizes=of_sizes, learned=learned or LoopSummary())
-        self.iterations = IterationCounter(self.loops.learned.numbers, self._surroundings.note)
-        self.loops.lists.carried = self.iterations.carried
+        self.state = PythonState(module, self.loops)
         self._numbers = CarriedNumbers(self.loops.learned)
         self._while_loops = WhileLoops(self.loops)
         self.events: list[BranchEvent] = []
         self._knows = AskedPlaces(self.loops.learned.asked) if self.loops.learned.asked else None
         self.outermost: FrameType | None = None
-
-    @property
-    def compares_objects(self) -> bool:
-        """Whether a function that has run asks whether two values are the same object."""
-        return self._surroundings.compares_objects
-
-    def restore(self) -> None:
-        """Undoes what the run has changed beside the attributes of the model's modules."""
-        self._surroundings.restore()
 
     def elements_asked_for(self) -> int | None:
         """How many elements a list has of which Python asks for the index of one; None where it asks for no index."""
@@ -165,7 +150,7 @@ class BranchOracle:
         """
         asking = self.loops.asking
         self.loops.made.clear()
-        if len(self.events) >= _MOST_TURNS or (asking is None and self._decided >= _MOST_DECISIONS):
+        if len(self.events) >= _MOST_TURNS or (asking is None and self._has_decided_enough()):
             raise PathsRefused(
                 f"The model cannot be captured: it evaluates more than {_MOST_DECISIONS} data-dependent conditions "
                 f"in one run, for example at {sources[0] if sources else 'its first line'}. In a loop, let only "
@@ -174,17 +159,17 @@ class BranchOracle:
         frames = _frames(outermost)
         self.loops.forget_left()
         if asking is not None:
-            self.iterations.begin_iteration(asking.frame, asking.offset)
+            self.state.iterations.begin_iteration(asking.frame, asking.offset)
             if asking.outer is not None:
-                self.iterations.begin_iteration(asking.outer, asking.outer_offset)
-        at = program_point(frames, self.iterations, self.loops.offsets_in)
+                self.state.iterations.begin_iteration(asking.outer, asking.outer_offset)
+        at = self.state.point(frames)
         if self.loops.lists.has_learned or (asking is None and self._while_loops.are_new(frames, at)):
             raise LoopsSummarized
         loop = asking or self._while_loops.at(frames, at, recorder)
-        held = self._state(frames, recorder)
+        held, carried = self.state.at(frames, recorder), self.state.iterations.carried
         tensors = self.loops.counters() + [each for each in held.leaves if isinstance(each, torch.Tensor)]
         numbers = [each for each in held.leaves if not isinstance(each, torch.Tensor)]
-        tensors += [self.iterations.carried[id(each)][1] for each in numbers if id(each) in self.iterations.carried]
+        tensors += [carried[id(each)][1] for each in numbers if id(each) in carried]
         asked = element if question is None else question
         here = _place(at, (of_operator or None) if asked is None else asked, held)
         if question is not None:
@@ -205,14 +190,13 @@ class BranchOracle:
             )
         else:
             chosen = given
-        self._decided += asking is None and not is_known
         recorder.record(DECISION, (tensors, numbers, condition, chosen), {})
         number, iteration = (None, 0) if loop is None else (loop.number, loop.iteration)
         if not is_known:
             self._expressions[torch_decisions.expression_of(condition)] = len(self.events)
         if element is None and given is None:
-            self._asked |= torch_decisions.symbols_of(condition)
-        unseen = None if self._surroundings.grown else held.unseen
+            self.state.note_asked(condition)
+        unseen = None if self.state.heap.grown else held.unseen
         may_iteration = asking is None and is_asked_in_loop(frames)
         self.events.append(
             BranchEvent(
@@ -259,37 +243,16 @@ class BranchOracle:
         try:
             frames = _frames(outermost)
             self.loops.forget_left()
-            at = program_point(frames, self.iterations, self.loops.offsets_in)
-            if knows.has_at(at) and _place(at, None, self._state(frames, recorder)) in knows:
+            at = self.state.point(frames)
+            if knows.has_at(at) and _place(at, None, self.state.at(frames, recorder)) in knows:
                 asked = condition if torch_decisions.known(condition) is None else answer  # else no operator gives it
                 self.answer(recorder, asked, outermost, sources(), given=answer, is_known=True)
         finally:
             self._knows = knows
 
-    def _state(self, frames: Sequence[FrameType], recorder: Any) -> State:
-        """What is held where the run is."""
-        learned = self.loops.learned
-        return state_of(
-            frames,
-            [*self._surroundings.changed(), ("settings", {"": settings()}), ("", self.loops.gone_over())],
-            recorder.knows,
-            self._elements,
-            self.iterations.carried,
-            self.chosen,
-            self._asked,
-            self._surroundings.stores,
-            strict=learned.tells_more,
-            sharing=learned.identities.shares,
-            comparing=learned.identities.compares_objects,
-        )
-
-    def _elements(self, held: Sequence[Any]) -> Sequence[Any]:
-        """The elements of a list or tuple, without those that the iterations of a loop have appended."""
-        become = self.loops.lists.forms.get(id(held))
-        if become is not None and become[0] is held:
-            return [become[1]]
-        growing = self.loops.lists.growing(held)
-        return held if growing is None else growing.elements()
+    def _has_decided_enough(self) -> bool:
+        """Whether as many decisions have been asked for as there may be, beside those of loops."""
+        return sum(not each.asks and not each.is_known for each in self.events) >= _MOST_DECISIONS
 
 
 def _frames(outermost: FrameType) -> list[FrameType]:

@@ -51,7 +51,7 @@ class BranchQuestions:
                 self._env,
                 self._decide,
                 answers.elements_asked_for,
-                answers.chosen,
+                answers.state.chosen,
                 answers.note_again,
                 self._note_known if answers.notes_known else None,
             ),

@@ -202,7 +202,7 @@ class _Run:
             self._recorder.tracer.computes_sizes = True
             with (
                 questions.answering(),
-                answers.iterations.counting(),
+                answers.state.iterations.counting(),
                 asking(answers.loops),
                 forming(form_of, replace_form, note_prepended),
                 iterating_tensors(),
