@@ -34,7 +34,7 @@ class Capture:
         seconds: How long it took.
         functions: The calls of torch.autograd.Function that are operators of the graph.
         read_inputs: The inputs, by their number among the leaves of `(args, kwargs)`, whose values such a function
-            iterations into Python numbers.
+            turns into Python numbers.
         asked: The dimensions of the inputs that are to be dynamic.
         demands: The conditions on sizes under which the graph is the model, by the names of the dimensions ("n <= 9"),
             each with the line that causes it ("model.py:12"), or "".
