@@ -35,7 +35,7 @@ def test_longformer(is_global):
     assert program.verification is not None and program.verification.ok
     if not is_global:
         return
-    assert "is_global_attn" in {each.condition for each in program.plan.decisions}
+    assert not program.plan.decisions  # the attention to global tokens is computed for any number of them
     session = program.session()
     names = [each.name for each in session.get_inputs()]
     for marked in ([], [(0, 0)], [(0, 0), (0, 1), (0, 2), (1, 5)]):
