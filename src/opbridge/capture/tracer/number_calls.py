@@ -7,7 +7,7 @@ names of these calls, which are those of functions that keep a size symbolic. `i
 is called, the names stay, and such a call fixes the size. What is done to lists and comprehensions does not depend on
 the release; see `list_syntax`.
 
-The names are replaced in code objects, as that takes a fiftieth of the time in which the functions are compiled again
+The names are replaced in code objects, as that takes a hundredth of the time in which the functions are compiled again
 from changed syntax trees: `bench/python_hooks.py` measures both.
 """
 
