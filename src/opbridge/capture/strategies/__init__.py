@@ -6,6 +6,7 @@
 | direct | the direct capture of the model on its example, and with more freedom for sizes |
 | sizes | captures that are valid for sizes on which the model takes another branch than on the example |
 | paths | the capture of all paths that data may make the model take |
+| larger_example | when a capture of a larger example stands for one of the example |
 | torch_export | torch.export, and advice where nothing else succeeds |
 | ordered | all strategies in order, and what runs them |
 

@@ -14,8 +14,8 @@ import dataclasses
 from opbridge.capture import fixed_sizes
 from opbridge.capture.assumptions import Assumptions
 from opbridge.capture.captured import Captured, Failed, Outcome, SizesContradicted
-from opbridge.capture.comparing_captures import differs_on_example
 from opbridge.capture.retries import capture_with_retries
+from opbridge.capture.strategies.larger_example import as_of_example
 from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy, demands_of
 
 __all__ = ["DIRECT", "LARGER_EXAMPLE", "SYMBOLIC_CALLS"]
@@ -67,11 +67,7 @@ def _of_larger_example(progress: Progress) -> Outcome | NoImprovement:
         return NoImprovement()
     assumptions = dataclasses.replace(progress.first, is_following=True, shapes=larger, example=example)
     found = _freed(progress, assumptions)
-    if not isinstance(found, Captured):
-        return found
-    if differs_on_example(progress.session, found):
-        return NoImprovement()
-    return dataclasses.replace(found, assumptions=dataclasses.replace(found.assumptions, shapes=example, example=None))
+    return (as_of_example(progress, found) or NoImprovement()) if isinstance(found, Captured) else found
 
 
 LARGER_EXAMPLE = Strategy("larger example", _is_fixed_by_example, _of_larger_example)
@@ -90,8 +86,6 @@ def _freed(progress: Progress, assumptions: Assumptions) -> Outcome | NoImprovem
         return NoImprovement(found.error)
     after = demands_of(session, found)
     if fixed_sizes.fixes_another_size(found.graph, session.leaves, axes):
-        return NoImprovement()
-    if assumptions.example is not None and fixed_sizes.leaves_out_example(after, axes):
         return NoImprovement()
     is_freer = (
         failed is not None

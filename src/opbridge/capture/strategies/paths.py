@@ -8,10 +8,10 @@ from opbridge.base.torch_private import torch_failures
 from opbridge.capture import fixed_sizes
 from opbridge.capture.all_paths import capture_paths
 from opbridge.capture.captured import Captured, Outcome, SizesContradicted
-from opbridge.capture.comparing_captures import differs_on_example
 from opbridge.capture.control_flow import PathsRefused
 from opbridge.capture.retries import is_by_loop
-from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy, demands_of
+from opbridge.capture.strategies.larger_example import as_of_example
+from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy
 from opbridge.capture.tracer.empty_lists import OF_EMPTY_LIST, is_of_empty_list
 from opbridge.errors import CaptureError, UsageError
 
@@ -76,13 +76,8 @@ def _of_larger_example(progress: Progress, error: SizesContradicted, *, of_sizes
         )
     except (SizesContradicted, PathsRefused):
         return None
-    if (
-        fixed_sizes.fixes_another_size(found.graph, session.leaves, example.axes)
-        or fixed_sizes.leaves_out_example(demands_of(session, found), example.axes)
-        or differs_on_example(session, found)
-    ):
-        return None
-    return dataclasses.replace(found, assumptions=dataclasses.replace(found.assumptions, shapes=example, example=None))
+    fixes = fixed_sizes.fixes_another_size(found.graph, session.leaves, example.axes)
+    return None if fixes else as_of_example(progress, found)
 
 
 PATHS = Strategy("all paths of branches on data", _has_paths, _of_all_paths)
