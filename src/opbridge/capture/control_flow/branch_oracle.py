@@ -28,7 +28,7 @@ from opbridge.errors import CaptureError
 __all__ = ["BranchEvent", "BranchOracle", "LoopsSummarized", "PathsRefused"]
 
 _MOST_DECISIONS = 128
-_MOST_TURNS = 4096
+_MOST_EVENTS = 4096
 
 
 class LoopsSummarized(BaseException):
@@ -150,7 +150,7 @@ class BranchOracle:
         """
         asking = self.loops.asking
         self.loops.made.clear()
-        if len(self.events) >= _MOST_TURNS or (asking is None and self._has_decided_enough()):
+        if len(self.events) >= _MOST_EVENTS or (asking is None and self._has_decided_enough()):
             raise PathsRefused(
                 f"The model cannot be captured: it evaluates more than {_MOST_DECISIONS} data-dependent conditions "
                 f"in one run, for example at {sources[0] if sources else 'its first line'}. In a loop, let only "

@@ -61,8 +61,8 @@ class Zipped(SizedSequence):
         return found if self.first is None else (self.first + index, *found)
 
     def taken(self, places: torch.Tensor) -> SizedSequence | None:
-        found = tuple(each.taken(places) for each in self.sequences)
-        return None if None in found or self.first is not None else Zipped(found, kind=self.kind)  # type: ignore[arg-type]
+        found = tuple(taken for each in self.sequences if (taken := each.taken(places)) is not None)
+        return None if len(found) < len(self.sequences) or self.first is not None else Zipped(found, kind=self.kind)
 
     def chained(self, pieces: Sequence[Any]) -> SizedSequence | None:
         if not all(map(self._is_like, pieces)):
