@@ -310,11 +310,8 @@ def experts(owner: Any) -> Iterator[Inputs]:
     made = owner(config).eval().requires_grad_(False)
     for each in made.parameters():
         each.copy_(_random(*each.shape))
-    identities = [
-        [5, 1],
-        [6, 5],
-    ]  # experts that Longcat has beside its five; its loop fails on one expert for each token
-    others = identities if "Longcat" in owner.__name__ else [[2], [2]]
+    # Longcat has identities beside its five experts, and its loop fails on one expert for each token.
+    others = [[5, 1], [6, 5]] if "Longcat" in owner.__name__ else [[2], [2]]
     for chosen in ([[0, 3], [3, 1], [4, 0], [3, 4]], [[0, 1, 2, 3, 4]], others):
         index = torch.tensor(chosen)
         yield (made, _random(len(chosen), 8), index, _random(*index.shape).softmax(1)), {}

@@ -106,7 +106,8 @@ def _mixed(
         count: How many experts have weights: the product with an expert of a higher number is 0.
         computed: What experts compute, of rows sorted by expert, their experts, and products with matrices.
     """
-    grouped: Any = importlib.import_module(_MODULE) and torch.ops.transformers.grouped_mm_fallback
+    importlib.import_module(_MODULE)  # which registers the operator
+    grouped: Any = torch.ops.transformers.grouped_mm_fallback
     expert, order = chosen.reshape(-1).sort(stable=True)
     ends = (expert[:, None] <= torch.arange(count, device=expert.device)).sum(0).int()
     rows = states[torch.div(order, chosen.shape[1], rounding_mode="trunc")]
