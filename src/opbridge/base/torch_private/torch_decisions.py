@@ -24,9 +24,11 @@ __all__ = [
     "answering",
     "asking_sizes",
     "attributes_of",
+    "count_of",
     "differing",
     "element_of",
     "expression_of",
+    "give_count",
     "is_unanswered",
     "knowing_sizes",
     "known",
@@ -274,6 +276,16 @@ def numbers_of(value: Any) -> list[Any]:
         return [value]
     memos = (getattr(value, name, None) for name in ("item_memo", "nonzero_memo", "unique_memo"))
     return [*value.shape, *(each for each in memos if each is not None)]
+
+
+def count_of(value: torch.Tensor) -> Any:
+    """How many elements of a tensor without values are not zero, where it has been asked; None where it has not."""
+    return getattr(value, "nonzero_memo", None)
+
+
+def give_count(value: torch.Tensor, count: Any) -> None:
+    """Makes a number that of the elements of a tensor without values that are not zero, until it is written to."""
+    value.nonzero_memo = count
 
 
 def attributes_of(value: torch.Tensor) -> dict[str, Any]:

@@ -140,6 +140,15 @@ def is_equal(left: Any, right: Any) -> bool:
     return bool(left.node.expr == right.node.expr)
 
 
+def is_one_or_none_of(size: Any, whole: Any) -> bool:
+    """Whether a size is 1, or 0 where another one is 0, as that of `x[:1]`: it is broadcast to the other one."""
+    from torch.utils._sympy.functions import Min
+
+    if type(size) is int:
+        return size == 1
+    return bool(size.node.expr == Min(1, _expression(whole)))
+
+
 def is_equal_beside_zero(left: Any, right: Any) -> bool:
     """Whether two sizes are seen to be the same number wherever none of the sizes that they consist of is 0.
 

@@ -9,6 +9,7 @@ import torch
 from torch.fx import Node
 
 from opbridge.capture.tracer.constants import Constants
+from opbridge.capture.tracer.counted_masks import CountedMasks
 from opbridge.capture.tracer.known_items import Known, KnownItems
 from opbridge.capture.tracer.seeded_draws import SeededDraws
 
@@ -27,6 +28,7 @@ class KnownValues:
     Attributes:
         constants: The values that depend on weights and constants alone.
         items: The integers that follow from sizes.
+        masks: The masks whose elements were counted.
         draws: The random numbers that are the same in each run.
     """
 
@@ -38,6 +40,7 @@ class KnownValues:
     ) -> None:
         self.constants = Constants()
         self.items = KnownItems(self.constants, known)
+        self.masks = CountedMasks()
         self.draws = SeededDraws() if draws is None else draws
         self._lengths = lengths
 
@@ -53,8 +56,18 @@ class KnownValues:
             node: The node.
             result: What the operator gives, without values.
         """
-        self.constants.add(function, node)
+        self.add_node(function, node)
         self.items.add(function, node, result)
+
+    def add_node(self, function: Any, node: Node) -> None:
+        """Notes a new node whose integers are not of interest, such as one of several results.
+
+        Args:
+            function: The operator.
+            node: The node.
+        """
+        self.constants.add(function, node)
+        self.masks.add(function, node)
 
     def lengths(self, node: Node) -> list[int] | None:
         """The lengths that sequences are packed by; None where they are not known."""

@@ -284,6 +284,7 @@ class Recorder:
         item = self.values.items.item(function, arguments)
         self.questions.begin(function)
         broadcast = broadcast_sizes.dims_beside_data(function, fakes)
+        self.values.masks.share(arguments, fakes)
         try:
             if item is not None:
                 result: Any = item
@@ -305,6 +306,7 @@ class Recorder:
             node.meta["lengths"] = lengths
         if opened:
             self._tensors.ranks.add(node, opened)
+        self.values.masks.note(arguments, fakes)
         self.values.add(function, node, result)
         self.bind(result, node)
         for dim in broadcast:
@@ -326,7 +328,7 @@ class Recorder:
             for index, item in enumerate(result):
                 if isinstance(item, (torch.Tensor, list, tuple, *_NUMBERS)):
                     inner = self.tracer.create_node("call_function", operator.getitem, (node, index), {})
-                    self.values.constants.add(operator.getitem, inner)
+                    self.values.add_node(operator.getitem, inner)
                     self.bind(item, inner)
         else:
             node.meta["val"] = result
@@ -340,7 +342,7 @@ class Recorder:
             {name: self._converted(value)[1] for name, value in kwargs.items()},
             _name(function),
         )
-        self.values.constants.add(function, node)
+        self.values.add_node(function, node)
         self.bind(result, node)
 
     def sparse_weight(self, tensor: torch.Tensor) -> torch.Tensor | None:

@@ -81,9 +81,12 @@ def _broadcast(left: Sequence[Any], right: Sequence[Any]) -> list[Any] | None:
     """The sizes that two tensors are broadcast to; None where that is not plain to see."""
     found = []
     for one, other in itertools.zip_longest(reversed(left), reversed(right), fillvalue=1):
-        if not (torch_sizes.is_equal(one, other) or torch_sizes.is_equal(one, 1) or torch_sizes.is_equal(other, 1)):
+        if torch_sizes.is_equal(one, other) or torch_sizes.is_one_or_none_of(other, one):
+            found.append(one)
+        elif torch_sizes.is_one_or_none_of(one, other):
+            found.append(other)
+        else:
             return None
-        found.append(other if torch_sizes.is_equal(one, 1) else one)
     return found[::-1]
 
 
@@ -175,7 +178,8 @@ def _fits(small: torch.Tensor, large: torch.Tensor) -> bool:
     """Whether each size of a tensor is one, or that of another tensor, whatever the symbolic sizes are."""
     offset = large.dim() - small.dim()
     return offset >= 0 and all(
-        (type(size) is int and size == 1) or torch_sizes.is_equal(size, large.shape[offset + index])
+        torch_sizes.is_equal(size, large.shape[offset + index])
+        or torch_sizes.is_one_or_none_of(size, large.shape[offset + index])
         for index, size in enumerate(small.shape)
     )
 
