@@ -53,7 +53,10 @@ NOISE = 0.25
 """The share of an output's RMS from which on PyTorch's own error says that the output has no digits."""
 
 NEARBY_RUNS = 3
-"""How many inputs that differ by one rounding are tried."""
+"""How many inputs that differ by one rounding are tried, and as many runs with sums and sigmoids that do.
+
+For inputs without floats, twice as many of the latter.
+"""
 
 _COMMON = 0.9
 _ROOM = 2

@@ -101,7 +101,7 @@ class Judge:
                 if attempt == 1:
                     nearby = self._nearby(args, kwargs, kept)
                 elif attempt == 2:
-                    rounded = self._rounded(args, kwargs)
+                    rounded = self._rounded(args, kwargs, 2 * NEARBY_RUNS - len(nearby))
                 for position in pending():
                     found[position] = judged(
                         comparisons[position],
@@ -169,7 +169,7 @@ class Judge:
             reference = self._run(args, kwargs, in_float64=True)
         except Exception:  # the model raises anything in float64
             return {}
-        nearby = self._nearby(args, kwargs, kept) + self._rounded(args, kwargs)
+        nearby = self._nearby(args, kwargs, kept) + self._rounded(args, kwargs, NEARBY_RUNS)
         found = {
             at: errors(expected[at], actual[at], reference[at], [outputs[at] for outputs in nearby]) for at in positions
         }
@@ -205,10 +205,10 @@ class Judge:
                 continue
         return outputs
 
-    def _rounded(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[list[torch.Tensor]]:
+    def _rounded(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], count: int) -> list[list[torch.Tensor]]:
         """PyTorch's outputs where sums and sigmoids are rounded otherwise; nothing where the model cannot be run so."""
         with contextlib.suppress(Exception):  # the model raises anything
-            return [self._run(args, kwargs, rounding=self._seed + number) for number in range(NEARBY_RUNS)]
+            return [self._run(args, kwargs, rounding=self._seed + number) for number in range(count)]
         return []
 
 

@@ -1,0 +1,37 @@
+"""With which runs of PyTorch's a difference beyond the tolerance is judged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+
+from opbridge.verification.compare import compare
+from opbridge.verification.float64 import NEARBY_RUNS
+from opbridge.verification.judge import Judge
+
+
+class _Outputs:
+    """A model that gives what it is made with, and counts how it was run."""
+
+    def __init__(self, output: torch.Tensor) -> None:
+        self.output = output
+        self.runs: Counter[str] = Counter()
+
+    def __call__(self, args: Any, kwargs: Any, *, in_float64: bool = False, rounding: int | None = None) -> Any:
+        self.runs["float64" if in_float64 else "beside" if rounding is None else "rounded"] += 1
+        return [self.output.double() if in_float64 else self.output]
+
+
+@pytest.mark.parametrize("given", [torch.linspace(0, 1, 4), torch.arange(4)], ids=["floats", "integers"])
+def test_as_many_runs_judge_a_model_of_integers_as_one_of_floats(given):
+    expected = torch.linspace(-1, 1, 100)
+    outputs = _Outputs(expected)
+    judge = Judge(outputs, lambda args, kwargs: None, 0)
+    actual = expected + 0.1
+    (found,) = judge.judged([compare("y", expected, actual)], (given,), {}, [expected], [actual], ())
+    assert not found.ok
+    beside = NEARBY_RUNS if given.is_floating_point() else 0
+    assert outputs.runs == Counter(float64=1, beside=beside, rounded=2 * NEARBY_RUNS - beside)
