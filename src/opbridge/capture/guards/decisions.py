@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from opbridge.capture.guards.expressions import Operation, holds_at, parsed, symbols_in, value_at
 from opbridge.capture.guards.refutation import is_refuted
 from opbridge.capture.guards.samples import Range, mixtures
-from opbridge.capture.guards.solutions import solutions
+from opbridge.capture.guards.solutions import Solutions, solutions
 
 __all__ = ["Verdict", "decided", "implied"]
 
@@ -87,4 +87,38 @@ def implied(condition: str, by: Iterable[str], ranges: Mapping[str, Range]) -> V
         by: The others.
         ranges: The smallest and the largest value of each size; from 1 by default.
     """
-    return decided(" or ".join((*(f"(not ({each}))" for each in by), f"({condition})")), ranges)
+    others = tuple(by)
+    symbols = {symbol for each in (condition, *others) for symbol in symbols_in(each)}
+    if len(symbols) == 1:
+        (symbol,) = symbols
+        found = _implied(condition, others, symbol, *ranges.get(symbol, (1, None)))
+        if found is not None:
+            return found
+    return decided(" or ".join((*(f"(not ({each}))" for each in others), f"({condition})")), ranges)
+
+
+def _implied(condition: str, by: tuple[str, ...], symbol: str, low: int, high: int | None) -> Verdict | None:
+    """`implied` for conditions on one size that are all decided exactly; None where one is not, or the period is long.
+
+    What the others leave of the sizes is found once, for all conditions that they may imply.
+    """
+    left, own = _common(by, symbol, low, high), solutions(condition, symbol, low, high)
+    if left is None or not own.is_proven:
+        return None
+    breaking = left.common(own.others())
+    if breaking is None:
+        return None
+    size = breaking.above(breaking.low)
+    return Verdict(holds=True, is_proven=True) if size is None else Verdict(False, True, {symbol: size})
+
+
+@functools.lru_cache(maxsize=1024)
+def _common(conditions: tuple[str, ...], symbol: str, low: int, high: int | None) -> Solutions | None:
+    """The sizes for which conditions hold, each of which is decided exactly; None where one is not."""
+    found: Solutions | None = solutions("True", symbol, low, high)
+    for each in conditions:
+        own = solutions(each, symbol, low, high)
+        if not own.is_proven or found is None:
+            return None
+        found = found.common(own)
+    return found

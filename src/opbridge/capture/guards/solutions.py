@@ -93,6 +93,29 @@ class Solutions:
         )
         return Solutions(self.low, self.high, tuple(classes), self.is_proven)
 
+    def common(self, other: Solutions) -> Solutions | None:
+        """The values that are solutions of another condition too, asked about the same ones; None: the period is long.
+
+        Args:
+            other: The solutions of the other condition.
+        """
+        period = math.lcm(self.period, other.period)
+        if period > _LONGEST_PERIOD:
+            return None
+        classes = tuple(
+            tuple(_common(self._quotients(remainder, period), other._quotients(remainder, period)))
+            for remainder in range(period)
+        )
+        return Solutions(self.low, self.high, classes, self.is_proven and other.is_proven)
+
+    def _quotients(self, remainder: int, period: int) -> Sequence[Interval]:
+        """The intervals of the quotient by a multiple of the period, of the values with a remainder by it."""
+        times, (step, own) = period // self.period, divmod(remainder, self.period)
+        if times == 1:
+            return self.classes[own]
+        found = ((-((step - first) // times), (last - step) // times) for first, last in self.classes[own])
+        return [each for each in found if each[0] <= each[1]]
+
     def span(self) -> tuple[int, int] | None:
         """The smallest and the largest one; None where there is none, or another value between them."""
         first, last = self.above(self.low), self.below(self.high)
