@@ -77,3 +77,20 @@ def test_what_is_equal_has_the_same_values(turn):
         for number in numbers:
             same = equal.representative(number)
             assert all(value_at(number, sizes) == value_at(same, sizes) for sizes in beyond), (number, same, conditions)
+
+
+def test_what_a_condition_states_is_equal_although_no_proof_is_exact():
+    quotient = "(640*((7 + s) // 8)) // s"
+    points = [{"s": 8}, {"s": 16}, {"s": 24}]
+    assert EqualNumbers([f"({quotient}) == 80"], {}, points).representative(quotient) == "80"
+    assert EqualNumbers([], {}, points).representative(quotient) == quotient
+
+
+def test_a_quotient_of_sizes_that_conditions_make_equal_is_1():
+    points = [{"s": 8}, {"s": 16}, {"s": 24}]
+    # The second condition is not decided exactly, and the first one is enough.
+    numbers = EqualNumbers(["(8 + (-1)*(s % 8)) % 8 <= 0", "s // s == 1"], {}, points)
+    assert numbers.representative("s") == "s"
+    assert numbers.representative("8*((7 + s) // 8)") == "s"
+    assert numbers.representative("(8*((7 + s) // 8)) // s") == "1"
+    assert numbers.representative("(8*((7 + s) // 8) + 8) // s") != "1"

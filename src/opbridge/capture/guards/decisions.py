@@ -98,27 +98,27 @@ def implied(condition: str, by: Iterable[str], ranges: Mapping[str, Range]) -> V
 
 
 def _implied(condition: str, by: tuple[str, ...], symbol: str, low: int, high: int | None) -> Verdict | None:
-    """`implied` for conditions on one size that are all decided exactly; None where one is not, or the period is long.
+    """`implied` for conditions on one size, by those that are decided exactly; None where that leaves it open.
 
-    What the others leave of the sizes is found once, for all conditions that they may imply.
+    What these leave of the sizes is found once, for all conditions that they may imply.
     """
-    left, own = _common(by, symbol, low, high), solutions(condition, symbol, low, high)
-    if left is None or not own.is_proven:
-        return None
-    breaking = left.common(own.others())
+    own = solutions(condition, symbol, low, high)
+    left, is_whole = _left_by(by, symbol, low, high)
+    breaking = left.common(own.others()) if own.is_proven else None
     if breaking is None:
         return None
     size = breaking.above(breaking.low)
-    return Verdict(holds=True, is_proven=True) if size is None else Verdict(False, True, {symbol: size})
+    if size is None:
+        return Verdict(holds=True, is_proven=True)
+    return Verdict(False, True, {symbol: size}) if is_whole else None
 
 
 @functools.lru_cache(maxsize=1024)
-def _common(conditions: tuple[str, ...], symbol: str, low: int, high: int | None) -> Solutions | None:
-    """The sizes for which conditions hold, each of which is decided exactly; None where one is not."""
-    found: Solutions | None = solutions("True", symbol, low, high)
+def _left_by(conditions: tuple[str, ...], symbol: str, low: int, high: int | None) -> tuple[Solutions, bool]:
+    """The sizes for which conditions hold that are decided exactly, and whether these are all conditions."""
+    left, is_whole = solutions("True", symbol, low, high), True
     for each in conditions:
         own = solutions(each, symbol, low, high)
-        if not own.is_proven or found is None:
-            return None
-        found = found.common(own)
-    return found
+        both = left.common(own) if own.is_proven else None
+        left, is_whole = (left, False) if both is None else (both, is_whole)
+    return left, is_whole

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from opbridge.capture.guards.decisions import implied
 from opbridge.capture.guards.expressions import (
+    Constant,
     Expression,
     Operation,
     operators_in,
     parsed,
+    subexpressions,
     symbols_in,
     value_at,
     written,
@@ -22,7 +24,7 @@ __all__ = ["EqualNumbers"]
 class EqualNumbers:
     """Gives expressions of sizes that are proven to be equal wherever conditions hold one representative.
 
-    1. Numbers that differ for some of the sizes are not equal.
+    1. Numbers that differ for some of the sizes are not equal, and two that a condition says are equal are.
     2. What follows from one size is compared by `decisions`, which is exact for most such expressions.
     3. An expression of several sizes is compared with the representatives in the place of its parts that follow from
        one size: `(h // 4) * w` is `((h + 3) // 4) * w` where `h % 4 == 0`. Else a proof of the whole is tried.
@@ -45,6 +47,7 @@ class EqualNumbers:
         is_proven: bool = True,
     ) -> None:
         self._conditions = {each: set(symbols_in(each)) for each in conditions if parsed(each) is not None}
+        self._stated = {parsed(each) for each in self._conditions}
         self._ranges, self._points, self._is_proven = ranges, points, is_proven
         self._found: dict[str, str] = {}
         self._by_values: dict[tuple[int, ...], list[str]] = {}
@@ -74,11 +77,22 @@ class EqualNumbers:
         return text
 
     def _normal(self, text: str) -> str:
-        """An expression in which representatives stand for its parts that follow from one size."""
+        """An expression in which representatives stand for its parts that follow from one size.
+
+        One of one size that `decisions` compares by itself stays as it is.
+        """
         expression = parsed(text)
-        if expression is None or len(symbols_in(text)) < 2:
+        if not isinstance(expression, Operation) or (len(symbols_in(text)) < 2 and not _divides_by_size(expression)):
             return text
-        return written(self._replaced(expression))
+        return written(self._of_parts(expression))
+
+    def _of_parts(self, expression: Operation) -> Expression:
+        operands = [self._replaced(each) for each in _operands(expression)]
+        if expression.name in ("+", "*"):
+            operands.sort(key=repr)
+        if expression.name == "//" and operands[0] == operands[1]:
+            return Constant(1)
+        return Operation(expression.name, tuple(operands))
 
     def _replaced(self, expression: Expression) -> Expression:
         if not isinstance(expression, Operation):
@@ -86,13 +100,10 @@ class EqualNumbers:
         text = written(expression)
         if len(symbols_in(text)) == 1:
             return parsed(self.representative(text)) or expression
-        operands = [self._replaced(each) for each in _operands(expression)]
-        if expression.name in ("+", "*"):
-            operands.sort(key=repr)
-        return Operation(expression.name, tuple(operands))
+        return self._of_parts(expression)
 
     def _are_equal(self, one: str, other: str) -> bool:
-        if one == other:
+        if one == other or self._is_stated(one, other) or self._is_stated(other, one):
             return True
         symbols = {*symbols_in(one), *symbols_in(other)}
         if len(symbols) > 1 and not self._is_proven:
@@ -101,9 +112,21 @@ class EqualNumbers:
         few = [each for each in every if operators_in(each) & {"%", "=="}]  # which mostly suffice, and are decided fast
         return any(self._is_implied(f"({one}) == ({other})", by) for by in ([few, every] if few != every else [every]))
 
+    def _is_stated(self, one: str, other: str) -> bool:
+        """Whether a condition is the equation of two expressions, as where torch has asked whether they are equal."""
+        return parsed(f"({one}) == ({other})") in self._stated
+
     def _is_implied(self, condition: str, by: Sequence[str]) -> bool:
         verdict = implied(condition, by, self._ranges)
         return verdict.holds and verdict.is_proven
+
+
+def _divides_by_size(expression: Expression) -> bool:
+    """Whether a part of an expression is divided by another one that follows from a size."""
+    return any(
+        isinstance(each, Operation) and each.name in ("//", "%") and not isinstance(each.operands[1], Constant)
+        for each in subexpressions(expression)
+    )
 
 
 def _operands(expression: Operation) -> list[Expression]:
