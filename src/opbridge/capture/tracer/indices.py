@@ -8,7 +8,7 @@ import torch
 
 from opbridge.capture.tracer.tensors_as_numbers import is_number, number
 
-__all__ = ["asks_for_number", "index_by", "write_at"]
+__all__ = ["asks_for_number", "index_by", "with_tensors", "write_at"]
 
 
 def asks_for_number(item: Any) -> bool:
@@ -21,6 +21,29 @@ def _holds_number(item: Any) -> bool:
     """Whether an index is an integer tensor without dimensions, or a slice with one."""
     parts = (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
     return any(map(is_number, parts))
+
+
+def with_tensors(index: Any) -> Any:
+    """An index in which lists of integer tensors without dimensions are tensors, as torch makes them by their values.
+
+    Returns:
+        The index; None where there is no such list among the items of a tuple.
+    """
+    if type(index) is not tuple or not any(map(_is_list_of_numbers, index)):
+        return None
+    return tuple(_stacked(item) if _is_list_of_numbers(item) else item for item in index)
+
+
+def _is_list_of_numbers(item: Any) -> bool:
+    """Whether an item of an index is a list of integers, of which one at least is a tensor without dimensions."""
+    if type(item) not in (list, tuple) or not any(map(is_number, item)):
+        return False
+    return all(is_number(each) or type(each) in (int, torch.SymInt) for each in item)
+
+
+def _stacked(numbers: Any) -> torch.Tensor:
+    (device, *_) = (each.device for each in numbers if isinstance(each, torch.Tensor))
+    return torch.stack([torch.as_tensor(each, dtype=torch.int64, device=device) for each in numbers])
 
 
 def write_at(x: torch.Tensor, index: Any, value: Any) -> bool:

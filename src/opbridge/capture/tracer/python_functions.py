@@ -17,7 +17,7 @@ from opbridge.capture.tracer.arranging import ARRANGED, arranged
 from opbridge.capture.tracer.contiguous_copies import ContiguousCopies
 from opbridge.capture.tracer.empty_lists import OF_EMPTY_LIST, note_empty_list
 from opbridge.capture.tracer.functions_of_numbers import WITH_NUMBERS
-from opbridge.capture.tracer.indices import asks_for_number, index_by, write_at
+from opbridge.capture.tracer.indices import asks_for_number, index_by, with_tensors, write_at
 from opbridge.capture.tracer.loop_filled_lists import gathered, gathered_numbers
 from opbridge.capture.tracer.scaled_images import interpolated
 from opbridge.capture.tracer.sized_sequences import Range, SizedSequence
@@ -65,6 +65,9 @@ class PythonFunctions(TorchFunctionMode):
         if kwargs:
             self._settle_ranks(kwargs.values())
         if function is torch.Tensor.__getitem__ and isinstance(args[0], torch.Tensor):
+            index = with_tensors(args[1])
+            if index is not None:
+                return args[0][index]
             items = list(args[1]) if isinstance(args[1], tuple) else [args[1]]
             if any(map(asks_for_number, items)):
                 found = index_by(args[0], items)
@@ -129,6 +132,10 @@ class PythonFunctions(TorchFunctionMode):
             if found is not None:
                 return found
         elif function is torch.Tensor.__setitem__ and isinstance(args[0], torch.Tensor):
+            index = with_tensors(args[1])
+            if index is not None:
+                args[0][index] = args[2]
+                return None
             if write_at(*args):
                 return None
         elif function is torch._assert:
