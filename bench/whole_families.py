@@ -252,7 +252,9 @@ def _named(found: dict[tuple[str, str], Measured]) -> Iterable[str]:
         if own is not None:
             failed = sorted(name for name in own.failed if not own.passes(name))
             slow = sorted(f"{name} ({value:.0f})" for name, value in own.slow.items())
-            yield f"opbridge, {what}, measured from {min(own.dates)} to {max(own.dates)}: " + " ".join(
+            first, last = min(own.dates), max(own.dates)
+            when = f"on {first}" if first == last else f"from {first} to {last}"
+            yield f"opbridge, {what}, measured {when}: " + " ".join(
                 [
                     f"not supported: {_listed(failed)}." if failed else "all are supported now.",
                     f"Exports of {_SLOW:.0f} and more seconds of processor time: {_listed(slow) if slow else 'none'}.",
