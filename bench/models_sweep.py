@@ -22,8 +22,8 @@ from results import table, write_section
 
 from opbridge.coverage.models import results
 
-_NAMES = {"opbridge": "opbridge", "torch": "torch.onnx (dynamo)"}
-_COLUMNS = {
+EXPORTERS = {"opbridge": "opbridge", "torch": "torch.onnx (dynamo)"}
+COLUMNS = {
     "passed": ("pass",),
     "refused": ("refused", "export error", "fault"),
     "silently wrong": ("wrong",),
@@ -31,7 +31,7 @@ _COLUMNS = {
     "crashed, hung or out of memory": ("crash", "timeout", "memory", "sweep error"),
 }
 
-_FOLDERS = re.compile(r"(?<=[\s'\"])/\S*/|^/\S*/")
+FOLDERS = re.compile(r"(?<=[\s'\"])/\S*/|^/\S*/")
 """The folders of files in messages, which are those of one run."""
 
 Models = Mapping[tuple[str, str], Mapping[str, Any]]
@@ -64,7 +64,7 @@ def by_exporter(paths: Sequence[Path]) -> dict[str, dict[str, dict[tuple[str, st
 
 def section(dynamic: str, found: Mapping[str, Models]) -> str:
     """The tables of one set of dynamic dimensions, and the models that only the stock exporter carries."""
-    exporters = {name: found[name] for name in _NAMES if name in found}
+    exporters = {name: found[name] for name in EXPORTERS if name in found}
     parts = [f"**Dynamic dimensions: {dynamic}.**"]
     tried = {
         name: [key for key, each in models.items() if each["outcome"] != "left out"]
@@ -77,7 +77,7 @@ def section(dynamic: str, found: Mapping[str, Models]) -> str:
     for name, keys in tried.items():
         if len(exporters) == 1 or len(keys) > len(both):
             parts += [
-                f"{_NAMES[name]} on all that it was tried on, {len(keys)} models:",
+                f"{EXPORTERS[name]} on all that it was tried on, {len(keys)} models:",
                 _table(keys, {name: exporters[name]}),
             ]
     return "\n\n".join(parts)
@@ -96,7 +96,7 @@ def _table(tried: Sequence[tuple[str, str]], exporters: Mapping[str, Models]) ->
 
 def _header(exporters: int) -> list[str]:
     seconds = "processor seconds of their exports"
-    return ["family, exporter", "models", *_COLUMNS, "exported by both" if exporters > 1 else "exported", seconds]
+    return ["family, exporter", "models", *COLUMNS, "exported by both" if exporters > 1 else "exported", seconds]
 
 
 def _rows(family: str, keys: Sequence[tuple[str, str]], found: Mapping[str, Models]) -> list[list[str]]:
@@ -105,9 +105,9 @@ def _rows(family: str, keys: Sequence[tuple[str, str]], found: Mapping[str, Mode
     rows = []
     for name, models in found.items():
         outcomes = [models[key]["outcome"] for key in keys]
-        counts = [sum(each in column for each in outcomes) for column in _COLUMNS.values()]
+        counts = [sum(each in column for each in outcomes) for column in COLUMNS.values()]
         seconds = _seconds([models[key] for key in exported])
-        rows.append([f"{family}, {_NAMES[name]}", *map(str, (len(keys), *counts, len(exported))), seconds])
+        rows.append([f"{family}, {EXPORTERS[name]}", *map(str, (len(keys), *counts, len(exported))), seconds])
     return rows
 
 
@@ -125,7 +125,7 @@ def _seconds(models: Sequence[Mapping[str, Any]]) -> str:
 def _only_stock(tried: Sequence[tuple[str, str]], own: Models, stock: Models) -> str:
     """The models that the stock exporter carries and opbridge does not."""
     lines = [
-        f"- {family}/{name}: {own[family, name]['outcome']}: {_FOLDERS.sub('', own[family, name]['message'])}"
+        f"- {family}/{name}: {own[family, name]['outcome']}: {FOLDERS.sub('', own[family, name]['message'])}"
         for family, name in tried
         if stock[family, name]["outcome"] == "pass" and own[family, name]["outcome"] != "pass"
     ]

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from models_sweep import COLUMNS, EXPORTERS, FOLDERS
 from results import commit, table
 
 from opbridge.coverage import models
@@ -33,21 +34,11 @@ RECORD = Path(__file__).with_name("whole_families.jsonl")
 PAGE = Path(__file__).parent.parent / "docs" / "models.md"
 PARTS = 32
 _BEGIN, _END = "<!-- whole_families: begin -->", "<!-- whole_families: end -->"
-_EXPORTERS = {"opbridge": "opbridge", "torch": "torch.onnx (dynamo)"}
-_COLUMNS = {
-    "refused": ("refused", "export error", "fault"),
-    "silently wrong": ("wrong",),
-    "does not load or run": ("load error", "run error"),
-    "crashed, hung or out of memory": ("crash", "timeout", "memory", "sweep error"),
-}
 _DIMENSIONS = {"none": "fixed sizes", "all": "all dimensions dynamic", "batch": "a dynamic batch"}
 _VERSIONS = ("torch", "onnxruntime")
 _LONGEST = 160
 _SLOW = 60.0
 """Seconds of processor time from which an export is named."""
-
-_FOLDERS = re.compile(r"(?<=[\s'\"(])/\S*/|^/\S*/")
-"""The folders of files in messages, which are those of one machine."""
 
 
 @dataclass
@@ -61,7 +52,6 @@ class Measured:
         failed: What became of each model that did not pass when its part was measured.
         since: What became of each model that was measured again, at last.
         slow: The exports of `_SLOW` seconds and more, with their seconds of processor time.
-        cpu_seconds: The processor time of the exports.
         dates: When the parts were measured.
     """
 
@@ -71,7 +61,6 @@ class Measured:
     failed: dict[str, str] = field(default_factory=dict)
     since: dict[str, str] = field(default_factory=dict)
     slow: dict[str, float] = field(default_factory=dict)
-    cpu_seconds: float = 0.0
     dates: set[str] = field(default_factory=set)
 
     def add(self, line: dict[str, Any]) -> None:
@@ -82,7 +71,6 @@ class Measured:
             self.left_out.update(line["left_out"])
             self.failed.update({name: outcome for name, (outcome, _) in line["failed"].items()})
             self.slow.update(line["slow"])
-            self.cpu_seconds += line["export_cpu_seconds"]
             self.dates.add(line["date"])
         else:
             self.since.update(dict.fromkeys(line["passed"], "pass"))
@@ -110,7 +98,7 @@ def main() -> None:
     shown.add_argument("--print", action="store_true", help="print it only")
     for name, what in (("measure", "sweep parts that were not measured"), ("again", "sweep models by their names")):
         swept = commands.add_parser(name, help=what)
-        swept.add_argument("--exporter", choices=_EXPORTERS, default="opbridge")
+        swept.add_argument("--exporter", choices=EXPORTERS, default="opbridge")
         swept.add_argument("--dynamic", choices=_DIMENSIONS, default="none")
         swept.add_argument("--jobs", type=int, default=None)
         swept.add_argument("--timeout", type=float, default=300.0)
@@ -147,8 +135,8 @@ def again(given: argparse.Namespace) -> None:
 
 def swept(given: argparse.Namespace, **which: Any) -> dict[str, Any]:
     """Sweeps some models: a line of the record, but for how it names them."""
-    # The sweep keeps what is done beside its output, so that it goes on from there if it is interrupted.
-    name = "-".join([given.family, given.exporter, given.dynamic, *(str(each) for each in which.values())])
+    # The sweep keeps what is done beside its output, so that it goes on from there if it is interrupted at a commit.
+    name = "-".join([commit(), given.family, given.exporter, given.dynamic, *(str(each) for each in which.values())])
     output = Path(tempfile.gettempdir()) / f"whole-families-{re.sub(r'[^-.A-Za-z0-9]+', '_', name)[:120]}.json"
     found = models.sweep(
         given.family,
@@ -174,7 +162,7 @@ def swept(given: argparse.Namespace, **which: Any) -> dict[str, Any]:
 
 def _outcomes(found: Results) -> dict[str, Any]:
     failed = {
-        each["model"]: [each["outcome"], _FOLDERS.sub("", each["message"]).partition("\n")[0][:_LONGEST]]
+        each["model"]: [each["outcome"], FOLDERS.sub("", each["message"]).partition("\n")[0][:_LONGEST]]
         for each in found.models
         if each["outcome"] not in ("pass", "left out")
     }
@@ -207,9 +195,9 @@ def read(family: str) -> dict[tuple[str, str], Measured]:
 def write_table(family: str, printed_only: bool) -> None:
     """Puts the table of a family into docs/models.md, or prints it."""
     found = read(family)
-    kept = sorted(found, key=lambda key: (list(_DIMENSIONS).index(key[0]), list(_EXPORTERS).index(key[1])))
+    kept = sorted(found, key=lambda key: (list(_DIMENSIONS).index(key[0]), list(EXPORTERS).index(key[1])))
     rows = [_row(key, found[key]) for key in kept]
-    header = ["dynamic dimensions, exporter", "parts", "models", "passed", *_COLUMNS, "pass since"]
+    header = ["dynamic dimensions, exporter", "parts", "models", *COLUMNS, "pass since"]
     body = "\n\n".join([table(header, rows), *_beside(found), *_named(found)])
     if printed_only:
         print(body)
@@ -228,9 +216,9 @@ def _row(key: tuple[str, str], each: Measured) -> list[str]:
     outcomes = Counter(each.failed.values())
     tried = each.models - len(each.left_out)
     passed = tried - len(each.failed)
-    counts = [str(sum(outcomes[name] for name in names)) for names in _COLUMNS.values()]
+    counts = [str(sum(outcomes[name] for name in names)) for column, names in COLUMNS.items() if column != "passed"]
     share = f"{passed} ({passed / tried:.1%})" if tried else "0"
-    first = f"{_DIMENSIONS[dynamic]}, {_EXPORTERS[exporter]}"
+    first = f"{_DIMENSIONS[dynamic]}, {EXPORTERS[exporter]}"
     return [first, f"{len(each.parts)} of {PARTS}", str(tried), share, *counts, str(len(each.mended))]
 
 
@@ -246,7 +234,7 @@ def _beside(found: dict[tuple[str, str], Measured]) -> Iterable[str]:
 
 
 def _named(found: dict[tuple[str, str], Measured]) -> Iterable[str]:
-    """The models that opbridge does not carry now, and the slow ones."""
+    """The models that do not pass now with opbridge, and the slow ones."""
     for dynamic, what in _DIMENSIONS.items():
         own = found.get((dynamic, "opbridge"))
         if own is not None:
@@ -256,7 +244,7 @@ def _named(found: dict[tuple[str, str], Measured]) -> Iterable[str]:
             when = f"on {first}" if first == last else f"from {first} to {last}"
             yield f"opbridge, {what}, measured {when}: " + " ".join(
                 [
-                    f"not supported: {_listed(failed)}." if failed else "all are supported now.",
+                    f"{_listed(failed)} do not pass." if failed else "all pass now.",
                     f"Exports of {_SLOW:.0f} and more seconds of processor time: {_listed(slow) if slow else 'none'}.",
                 ]
             )
