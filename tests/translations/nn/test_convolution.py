@@ -87,6 +87,25 @@ def test_dynamic_sizes(dtype):
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
+def test_an_output_size_that_is_asked_for(dtype):
+    weight, bias = _random(4, 3, 3, 2, dtype=dtype), _random(3, dtype=dtype)
+
+    def model(x):
+        padding = [size - ((size + 2) // 3 - 1) * 3 - 1 for size in x.shape[2:]]  # 0, 1 or 2
+        part = x[:, :, ::3, ::3]
+        return F.conv_transpose2d(part, weight, bias, 3, (1, 0), (padding[0], padding[1]), 1, (1, 2))
+
+    assert_matches(
+        model,
+        _random(2, 4, 7, 8, dtype=dtype),
+        others=[(_random(1, 4, height, width, dtype=dtype),) for height, width in ((9, 6), (8, 10), (10, 9))],
+        dynamic_shapes=({0: AUTO, 2: AUTO, 3: AUTO},),
+        rtol=1e-4,
+        atol=1e-4,
+    )
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_without_a_batch(dtype):
     weight = _random(6, 4, 3, dtype=dtype)

@@ -162,6 +162,10 @@ def _conv_transpose(
     if not _has_kernel(x.dtype) or not all_known(groups):
         return _conv_transpose_of_windows(x, weight, bias, stride, padding, extra, groups, dilation)
     rank = len(stride)
+    if not all_known(*extra):  # as in output_size=x.size(): as much as there may be, and what is too much cut off
+        most = [max(s, d) - 1 for s, d in zip(stride, dilation, strict=True)]
+        whole = _conv_transpose(x, weight, bias, stride, padding, most, groups, dilation)
+        return pad(whole, [0] * rank, [Dim(e) - limit for e, limit in zip(extra, most, strict=True)])
     # torch's output_padding takes back padding at the end; only what goes beyond that is new.
     after = [max(p - e, 0) for p, e in zip(padding, extra, strict=True)]
     beyond = [max(e - p, 0) for p, e in zip(padding, extra, strict=True)]
