@@ -15,7 +15,7 @@ from opbridge.base.python_private.instructions import by_code
 from opbridge.base.python_private.loops import for_loops, has_for_loops
 from opbridge.base.python_private.tracing import tracing
 from opbridge.capture.control_flow.carried_numbers import carry
-from opbridge.capture.tracer import filling
+from opbridge.capture.tracer import filling, iterating
 
 __all__ = ["IterationCounter", "frames_between", "is_of_others", "is_the_models", "program_point"]
 
@@ -138,9 +138,9 @@ def frames_between(innermost: FrameType | None, outermost: FrameType) -> Iterato
 
 
 def is_the_models(frame: FrameType) -> bool:
-    """Whether a frame runs the model's code, or one of torch's modules, or fills what a comprehension makes."""
+    """Whether a frame runs the model's code, or one of torch's modules, or of a function of Python's here."""
     name = str(frame.f_globals.get("__name__"))
-    if name == filling.__name__:
+    if name in (filling.__name__, iterating.__name__):
         return True
     if name == "torch.nn.modules.module":  # which calls modules, and their hooks
         return False

@@ -31,6 +31,8 @@ May import: dynamic_shapes, and what the capture stands on.
 | seeded_draws | random numbers after the model has set the seed |
 | number_calls, sized_sequences | `int(n)`, `range(n)` and the like in a model, lists of a symbolic length |
 | derived_sequences | `reversed`, `zip` and `enumerate` of such lists |
+| repeated_lists | `[value] * n` |
+| iterating_functions, iterating | `in`, `functools.reduce`, `filter` and functions of `itertools`, of such lists |
 | symbolic_loops, loop_spans | loops that ask before each iteration, and where they run |
 | made_once | what they make once |
 | list_syntax, generator_syntax | the lists and comprehensions of a model's functions, in their syntax trees |

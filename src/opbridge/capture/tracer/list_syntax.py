@@ -8,7 +8,8 @@ In the syntax tree of a function,
    extends them;
 3. `[x, *values]` is a sum of lists, as `values` may have a symbolic length;
 4. `zip(*values)` gives a sequence for each place in tuples;
-5. a `while` loop that fills a list up to a size is a loop over a range; see `counting_loops`.
+5. a `while` loop that fills a list up to a size is a loop over a range; see `counting_loops`;
+6. `x in values` is a call, in which each comparison has a place of its own; see `iterating.contains`.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from __future__ import annotations
 import ast
 import dis
 import functools
+from collections.abc import Sequence
 from types import CodeType
+from typing import Any
 
 from opbridge.base.python_private.instructions import ADDING_IN_PLACE
 from opbridge.base.python_private.syntax import Function, recompiled
 from opbridge.capture.tracer.counting_loops import as_for_loop
 from opbridge.capture.tracer.generator_syntax import first_argument, may_be_generator, with_own_super
 
-__all__ = ["DICT", "LIST", "NEW", "SET", "SUM", "ZIP", "with_symbolic_lists"]
+__all__ = ["DICT", "IN", "LIST", "NEW", "SET", "SUM", "ZIP", "with_symbolic_lists"]
 
 LIST = "__opbridge_list__"
 SET = "__opbridge_set__"
@@ -31,6 +34,7 @@ DICT = "__opbridge_dict__"
 NEW = "__opbridge_new__"
 SUM = "__opbridge_sum__"
 ZIP = "__opbridge_unzipped__"
+IN = "__opbridge_in__"
 """The names of the functions that are called, among the globals of a function."""
 
 _ADDING = frozenset({"append", "extend", "insert"})
@@ -40,6 +44,8 @@ _MAKING_OTHERS = (dis.opmap["SET_ADD"], dis.opmap["MAP_ADD"])
 _OWN_FUNCTIONS = frozenset({"<listcomp>", "<genexpr>"})
 _OWN_FUNCTIONS_OF_OTHERS = frozenset({"<setcomp>", "<dictcomp>"})
 _BUILDING = dis.opmap["BUILD_LIST"]
+_CONTAINING = dis.opmap["CONTAINS_OP"]
+_CONSTANT = dis.opmap["LOAD_CONST"]
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -48,10 +54,10 @@ def with_symbolic_lists(code: CodeType, *, of_lists: bool = False) -> CodeType:
 
     Args:
         code: The code of the function.
-        of_lists: Whether functions without lists are left out, which have comprehensions of sets or dicts alone. What
-            these fill is of interest to the capture of several paths alone.
+        of_lists: Whether functions without lists are left out, which have comprehensions of sets or dicts alone, or
+            ask whether something is in a list. That is of interest to the capture of several paths alone.
     """
-    if not _may_fill(code) and (of_lists or not _fills_others(code)):
+    if not _may_fill(code) and (of_lists or not (_fills_others(code) or _asks_for_members(code))):
         return code
     return recompiled(code, _change) or code
 
@@ -77,6 +83,24 @@ def _fills_others(code: CodeType) -> bool:
         isinstance(each, CodeType) and (each.co_name in _OWN_FUNCTIONS_OF_OTHERS or _fills_others(each))
         for each in code.co_consts
     )
+
+
+def _asks_for_members(code: CodeType) -> bool:
+    """Whether a function asks whether something is in a list, that may be no string."""
+    found = code.co_code
+    if _CONTAINING not in found[::2]:
+        return False
+    for at in range(0, len(found), 2):
+        if found[at] == _CONTAINING:
+            before = [code.co_consts[found[k + 1]] for k in (at - 2, at - 4) if k >= 0 and found[k] == _CONSTANT]
+            if not any(map(_is_text, before)):
+                return True
+    return False
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a constant is a string, or holds strings alone."""
+    return isinstance(value, str) or (isinstance(value, tuple | frozenset) and all(isinstance(x, str) for x in value))
 
 
 def _change(function: Function) -> bool:
@@ -182,10 +206,20 @@ class _Lists(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        is_zip = isinstance(node.func, ast.Name) and node.func.id == "zip" and not node.keywords
+        is_zip = isinstance(node.func, ast.Name) and node.func.id == "zip"
         if is_zip and len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
-            return self._call(ZIP, node, node.args[0].value)
+            return self._call(ZIP, node, node.args[0].value, keywords=node.keywords)
         return self._call(NEW, node, node) if self._fills and node in self._assigned else node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        match node:
+            case ast.Compare(ops=[ast.In() | ast.NotIn() as operator], comparators=[container]):
+                if _is_of_text(node.left) or _is_of_text(container):
+                    return node
+                found = self._call(IN, node, node.left, container)
+                return ast.copy_location(ast.UnaryOp(ast.Not(), found), node) if type(operator) is ast.NotIn else found
+        return node
 
     def _note(self, value: ast.expr) -> None:
         """Notes the lists in what is assigned: a list, and those in a tuple, a list or a dict."""
@@ -202,12 +236,18 @@ class _Lists(ast.NodeTransformer):
             if each is not None:
                 self._note(each)
 
-    def _call(self, name: str, at: ast.expr, *args: ast.expr) -> ast.expr:
+    def _call(self, name: str, at: ast.expr, *args: ast.expr, keywords: Sequence[ast.keyword] = ()) -> ast.expr:
         self.count += 1
-        call = ast.Call(func=ast.Name(name, ast.Load()), args=list(args), keywords=[])
+        call = ast.Call(func=ast.Name(name, ast.Load()), args=list(args), keywords=list(keywords))
         for each in (call, call.func):
             ast.copy_location(each, at)
         return call
+
+
+def _is_of_text(value: ast.expr) -> bool:
+    """Whether a value is a string, or a display of strings."""
+    inner = value.elts if isinstance(value, ast.Tuple | ast.List | ast.Set) else [value]
+    return all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in inner)
 
 
 def _is_empty(value: ast.expr) -> bool:

@@ -27,10 +27,12 @@ from opbridge.capture.tracer import list_syntax
 from opbridge.capture.tracer.comprehensions import as_symbolic, dict_of, list_of, set_of
 from opbridge.capture.tracer.derived_sequences import Reversed, Zipped
 from opbridge.capture.tracer.filling import filled_list
+from opbridge.capture.tracer.iterating_functions import ITERATING, contained, filtered
 from opbridge.capture.tracer.list_forms import form_of
 from opbridge.capture.tracer.loop_filled_lists import copied, grown_length
 from opbridge.capture.tracer.model_functions import functions_of
-from opbridge.capture.tracer.sized_sequences import Joined, Range, Repeated, SizedSequence, Unmodified
+from opbridge.capture.tracer.repeated_lists import Repeated
+from opbridge.capture.tracer.sized_sequences import Joined, Range, SizedSequence, Unmodified
 from opbridge.capture.tracer.symbolic_list import SymbolicList, chained, is_list, sequence_of
 from opbridge.capture.tracer.symbolic_loops import asks, runs_over
 from opbridge.capture.tracer.tensor_sequences import Numbers, Rows
@@ -113,19 +115,21 @@ def renamed(code: types.CodeType, names: dict[str, Any]) -> types.CodeType:
         return code
     constants = tuple(renamed(each, names) if isinstance(each, types.CodeType) else each for each in code.co_consts)
     changed = any(one is not other for one, other in zip(constants, code.co_consts, strict=True))
-    called = [name for name in code.co_names if name in _BY_NAME and name not in names]
+    imported = {name for name in code.co_names if id(names.get(name)) in _IMPORTED}
+    called = [name for name in code.co_names if (name in _BY_NAME and name not in names) or name in imported]
     if not called or len(code.co_names) + len(called) > _MOST_NAMES:
         return code.replace(co_consts=constants) if changed else code
     places = {code.co_names.index(name): len(code.co_names) + at for at, name in enumerate(called)}
     found = bytearray(code.co_code)
     for at in range(0, len(found), 2):
-        if found[at] == _LOAD_GLOBAL and found[at + 1] & 1 and found[at + 1] >> 1 in places:
+        name, is_called = found[at + 1] >> 1, found[at + 1] & 1
+        if found[at] == _LOAD_GLOBAL and name in places and (is_called or code.co_names[name] in imported):
             if at == 0 or found[at - 2] != _EXTENDED_ARG:
-                found[at + 1] = places[found[at + 1] >> 1] << 1 | 1
+                found[at + 1] = places[name] << 1 | is_called
                 changed = True
     if not changed:
         return code
-    replaced = (*code.co_names, *(_PREFIX + name for name in called))
+    replaced = (*code.co_names, *(_IMPORTED.get(id(names.get(name)), _PREFIX + name) for name in called))
     return code.replace(co_code=bytes(found), co_names=replaced, co_consts=constants)
 
 
@@ -266,14 +270,14 @@ def summed(*pieces: Any) -> Any:
     return [element for each in given for element in each]
 
 
-def unzipped(values: Any) -> Any:
+def unzipped(values: Any, **settings: Any) -> Any:
     """`zip(*values)`: of a list of tuples that a loop has filled, a sequence for each place in them."""
     if isinstance(values, types.GeneratorType):
         values = filled_list(values)
     form = form_of(values) if is_list(values) else sequence_of(values)
     if isinstance(form, Zipped) and form.first is None:
         return iter(form.sequences)
-    return _zip(*values)
+    return _zip(*values, **settings)
 
 
 def _any(values: Any) -> bool:
@@ -363,6 +367,7 @@ _BY_NAME: dict[str, Callable[..., Any]] = {
     "list": _list,
     "tuple": _tuple,
     "map": _map,
+    "filter": filtered,
     "enumerate": _enumerate,
     "zip": _zip,
     "reversed": _reversed,
@@ -375,11 +380,16 @@ _BY_NAME: dict[str, Callable[..., Any]] = {
 FOLLOWED = frozenset(_BY_NAME)
 """The names of the functions whose calls are followed."""
 
+_IMPORTED = {id(getattr(owner, name)): _PREFIX + name for owner, name, _ in ITERATING}
+"""The names that stand for functions which a module has imported by whatever name, by what they are."""
+
 _REPLACEMENTS = {_PREFIX + name: function for name, function in _BY_NAME.items()} | {
+    **{_PREFIX + name: function for _, name, function in ITERATING},
     list_syntax.LIST: list_of,
     list_syntax.SET: set_of,
     list_syntax.DICT: dict_of,
     list_syntax.NEW: SymbolicList,
     list_syntax.SUM: summed,
     list_syntax.ZIP: unzipped,
+    list_syntax.IN: contained,
 }

@@ -99,9 +99,9 @@ class PythonFunctions(TorchFunctionMode):
             found = _JOINING[function](*args, **(kwargs or {}))
             if found is not None:
                 return found
-        elif function is torch.Tensor.new_tensor and (sequence := sequence_of(args[1])) is not None:
+        elif function is torch.Tensor.new_tensor and len(args) == 2 and not isinstance(args[1], torch.Tensor):
             given = {"dtype": args[0].dtype, "device": args[0].device} | (kwargs or {})
-            return sequence.tensor(given["dtype"], given["device"])
+            return self.__torch_function__(torch.tensor, kinds, args[1:], given)
         elif function in _OF_SEQUENCES and args and (sequence := sequence_of(args[0])) is not None:
             given = dict(zip(("dtype", "device"), args[1:], strict=False)) | (kwargs or {})
             return sequence.tensor(given.get("dtype") or _inferred(sequence), given.get("device"))

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from opbridge.capture.tracer.loop_filled_lists import form_instead, gathered_list
-from opbridge.capture.tracer.sized_sequences import Range, Repeated
+from opbridge.capture.tracer.repeated_lists import Repeated
+from opbridge.capture.tracer.sized_sequences import Range
 from opbridge.capture.tracer.symbolic_list import SymbolicList, plain
 from opbridge.capture.tracer.tensor_sequences import Numbers, Parts, Rows
 from opbridge.graph.open_lists import OpenList, replaced

@@ -1,4 +1,4 @@
-"""Python's sequences of a symbolic length: `range(n)` and `[value] * n`, which become tensors."""
+"""Python's sequences of a symbolic length, such as `range(n)`, which become tensors."""
 
 from __future__ import annotations
 
@@ -18,17 +18,13 @@ from opbridge.base.torch_private.torch_decisions import NoSuchElement
 from opbridge.capture.tracer.append_only_lists import elements_of
 from opbridge.capture.tracer.list_instructions import is_added_in_place
 from opbridge.capture.tracer.modifiable_sequences import ModifiableSequence
-from opbridge.capture.tracer.symbolic_loops import (
-    asks,
-    extending,
-    iterations_of,
-)
+from opbridge.capture.tracer.symbolic_list import chained, is_list
+from opbridge.capture.tracer.symbolic_loops import asks, extending, iterations_of
 from opbridge.errors import CaptureError
 
 __all__ = [
     "Joined",
     "Range",
-    "Repeated",
     "SizedSequence",
     "Unmodified",
     "is_asked",
@@ -95,6 +91,10 @@ class SizedSequence(ModifiableSequence):
         """The sequence of the elements at some places, which there are; None where that is not known without them."""
         return None
 
+    def pieces(self) -> list[Any]:
+        """The sequences and plain lists that it is the sum of."""
+        return [self]
+
     def chained(self, pieces: Sequence[Any]) -> SizedSequence | None:
         return None
 
@@ -153,6 +153,8 @@ class SizedSequence(ModifiableSequence):
         return None if step is None else self.taken(torch.arange(count) * step + begin)
 
     def __add__(self, other: Any) -> Any:
+        if asks(self) and (is_list(other) or isinstance(other, SizedSequence)):
+            return chained(self, other)
         return self.elements() + (other.elements() if isinstance(other, SizedSequence) else other)
 
     def __radd__(self, other: Any) -> Any:
@@ -265,6 +267,9 @@ class Joined(SizedSequence):
     def elements(self) -> list[Any]:
         return self.first + self.rest.elements()
 
+    def pieces(self) -> list[Any]:
+        return [self.first, *self.rest.pieces()]
+
     def __getitem__(self, index: Any) -> Any:
         count = len(self.first)
         if type(index) is int:
@@ -275,48 +280,6 @@ class Joined(SizedSequence):
         elif type(index.start) is int and index.start >= count and (index.stop is None or index.stop < 0):
             return self.rest[slice(index.start - count, index.stop, index.step)]
         return self.elements()[index]
-
-
-class Repeated(SizedSequence):
-    """`[value] * times`, with a symbolic number of times."""
-
-    def __init__(self, values: list[Any], times: Any) -> None:
-        self.values, self.times = values, times
-        self.is_indexed = len(values) == 1
-
-    def at(self, index: Any) -> Any:
-        return self.values[0] if self.is_indexed else super().at(index)
-
-    @property
-    def length(self) -> Any:
-        return self.times * len(self.values)
-
-    def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
-        once = torch._refs.tensor(self.values, dtype=dtype, device=device)
-        return once.repeat(self.times, *(1 for _ in range(once.dim() - 1)))
-
-    def rank(self) -> int | None:
-        ranks = {each.dim() if isinstance(each, torch.Tensor) else None for each in self.values}
-        return ranks.pop() if len(ranks) == 1 else None
-
-    def joined(self, dim: int) -> torch.Tensor | None:
-        rank = self.rank()
-        if not rank:
-            return None
-        once = torch.cat(self.values, dim)
-        return once.repeat([self.times if axis == dim % rank else 1 for axis in range(rank)])
-
-    def stacked(self, dim: int) -> torch.Tensor | None:
-        if self.rank() is None:
-            return None
-        once = torch.stack(self.values)
-        return once.repeat([self.times, *(1 for _ in once.shape[1:])]).movedim(0, dim)
-
-    def taken(self, places: torch.Tensor) -> SizedSequence | None:
-        return Repeated(self.values, places.shape[0]) if self.is_indexed else None
-
-    def elements(self) -> list[Any]:
-        return self.values * int(self.times)
 
 
 def is_asked(sequence: SizedSequence) -> bool:

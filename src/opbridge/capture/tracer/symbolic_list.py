@@ -168,7 +168,10 @@ def chained(*values: Any) -> Any:
     Args:
         *values: The lists and sequences.
     """
-    forms = [form if (form := sequence_of(each)) is not None else list(each) for each in values]
+    forms: list[Any] = []
+    for each in values:
+        form = sequence_of(each)
+        forms.extend([list(each)] if form is None else form.pieces())
     some: Any = next(each for each in forms if type(each) is not list)
     form = some.chained(forms)
     if form is not None and any(sequence_of(each) is each for each in values):  # of which no elements are held

@@ -13,9 +13,11 @@ import torch
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_proxies
 from opbridge.capture.tracer.arranging import ARRANGED, arranged
+from opbridge.capture.tracer.iterating_functions import ITERATING
 from opbridge.capture.tracer.loop_filled_lists import gathered_list, lacks_elements
 from opbridge.capture.tracer.padded_parts import padded, padding_by, unpadded
-from opbridge.capture.tracer.sized_sequences import Repeated, SizedSequence, is_asked, is_kept, keeping_lengths
+from opbridge.capture.tracer.repeated_lists import Repeated
+from opbridge.capture.tracer.sized_sequences import SizedSequence, is_asked, is_kept, keeping_lengths
 from opbridge.capture.tracer.symbolic_list import SymbolicList, is_list, sequence_of
 from opbridge.capture.tracer.symbolic_loops import iterations_of
 from opbridge.capture.tracer.tensor_sequences import CUTTING, INTEGERS, Numbers, Parts, Rows, cut
@@ -48,7 +50,7 @@ def iterating_tensors() -> Iterator[None]:
 
         return multiplied
 
-    replaced = [(kind, "__iter__", iterated), _listing()]
+    replaced = [(kind, "__iter__", iterated), _listing(), *ITERATING]
     replaced += [(kind, name, following(getattr(kind, name))) for name in ("__mul__", "__rmul__")]
     with replacing(*replaced):
         yield

@@ -272,6 +272,7 @@ def chained_tensors(pieces: Sequence[Any]) -> SizedSequence | None:
     The elements are rows of one tensor where all have the same shape, and otherwise parts of one along the dimension in
     which they differ. None where they differ in more than one, or are no tensors.
     """
+    pieces = [_with_rows(piece) for piece in pieces]
     shapes = [shape for piece in pieces if (shape := _shape_of(piece)) is not None]
     if not shapes or len({len(shape) for shape in shapes}) > 1 or any(map(_holds_others, pieces)):
         return None
@@ -291,6 +292,14 @@ def chained_tensors(pieces: Sequence[Any]) -> SizedSequence | None:
         return None
     wholes, sizes = zip(*found, strict=True)
     return Parts.of_list(torch.cat(wholes, dim), torch.cat(sizes), dim)
+
+
+def _with_rows(piece: Any) -> Any:
+    """A sequence of tensors of one shape as the rows of one; any other value as it is."""
+    if isinstance(piece, Rows | Parts) or not isinstance(piece, SizedSequence):
+        return piece
+    rows = None if piece.rank() is None else piece.stacked(0)
+    return piece if rows is None else Rows(rows)
 
 
 def _is_empty(piece: Any) -> bool:

@@ -1,0 +1,131 @@
+"""Python's functions that go over a sequence in C: of one of a symbolic length, they are those of `iterating`."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Iterable
+from types import GeneratorType
+from typing import Any
+
+import torch
+
+from opbridge.capture.tracer import iterating
+from opbridge.capture.tracer.comprehensions import list_of
+from opbridge.capture.tracer.derived_sequences import Zipped
+from opbridge.capture.tracer.list_forms import form_of
+from opbridge.capture.tracer.sized_sequences import SizedSequence
+from opbridge.capture.tracer.symbolic_list import chained, is_list, sequence_of
+from opbridge.capture.tracer.symbolic_loops import active_loops, asks
+from opbridge.capture.tracer.tensor_sequences import Numbers
+
+__all__ = ["ITERATING", "contained", "filtered"]
+
+_reduce = functools.reduce
+_accumulate, _chain, _islice = itertools.accumulate, itertools.chain, itertools.islice
+_pairwise, _starmap = itertools.pairwise, itertools.starmap
+_filter = filter
+
+
+def _form(values: Any) -> SizedSequence | None:
+    """The sequence over which a loop asks before each iteration; None for any other value."""
+    form = form_of(values) if is_list(values) or type(values) is tuple else sequence_of(values)
+    return form if isinstance(form, SizedSequence) and form.is_indexed and asks(form) else None
+
+
+def _gone_over(values: Any) -> Any:
+    """What a loop that asks goes over: a sequence, or what a generator fills a list with; None for any other value."""
+    if isinstance(values, GeneratorType) and active_loops() is not None:
+        return values
+    return None if _form(values) is None else values
+
+
+def _listed(values: Any) -> Any:
+    """What a generator yields, as a list that its loop fills; any other value as it is."""
+    return list_of(values) if isinstance(values, GeneratorType) and active_loops() is not None else values
+
+
+def _reduced(function: Any, values: Any, *initial: Any) -> Any:
+    """`functools.reduce`."""
+    values = _listed(values)
+    form = _form(values)
+    if form is None:
+        return _reduce(function, values, *initial)
+    return iterating.reduced(function, form, *initial)
+
+
+def _accumulated(values: Any, function: Any = None, *, initial: Any = None) -> Iterable[Any]:
+    """`itertools.accumulate`."""
+    values = _listed(values)
+    form = _form(values)
+    if form is None:
+        return _accumulate(values, function, initial=initial)
+    numbers = form.integers()
+    if numbers is not None and function is None and initial is None:
+        return Numbers(numbers.cumsum(0))
+    return iterating.accumulated(form, function or operator.add, *(() if initial is None else (initial,)))
+
+
+class _Chain:
+    """`itertools.chain`, with its other constructor."""
+
+    def __call__(self, *iterables: Any) -> Iterable[Any]:
+        if all(_gone_over(each) is None for each in iterables):
+            return _chain(*iterables)
+        if any(isinstance(each, GeneratorType) for each in iterables):
+            return iterating.chained(iterables)
+        found: Iterable[Any] = chained(*iterables)
+        return found
+
+    def from_iterable(self, iterables: Any) -> Iterable[Any]:
+        """`itertools.chain.from_iterable`."""
+        if _gone_over(iterables) is None:
+            return _chain.from_iterable(iterables)
+        return iterating.chained(_listed(iterables))
+
+
+def _sliced(values: Any, *limits: Any) -> Iterable[Any]:
+    """`itertools.islice`."""
+    form = _form(values)
+    return _islice(values, *limits) if form is None else form[slice(*limits)]
+
+
+def _paired(values: Any) -> Iterable[Any]:
+    """`itertools.pairwise`."""
+    form = _form(values)
+    return _pairwise(values) if form is None else Zipped((form, form[1:]))
+
+
+def _starred(function: Any, values: Any) -> Iterable[Any]:
+    """`itertools.starmap`."""
+    return _starmap(function, values) if _gone_over(values) is None else iterating.starred(function, values)
+
+
+def filtered(function: Any, values: Any) -> Iterable[Any]:
+    """`filter`."""
+    return _filter(function, values) if _gone_over(values) is None else iterating.filtered(function, values)
+
+
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool, torch.Tensor)
+
+
+def contained(value: Any, values: Any) -> bool:
+    """`value in values`: of a list or a tuple, a decision for each element that has a symbolic number."""
+    if _form(values) is not None:
+        return iterating.contains(values, value)
+    is_plain = type(values) is not tuple and not is_list(values)
+    if is_plain or not (isinstance(value, _SYMBOLIC) or any(isinstance(each, _SYMBOLIC) for each in values)):
+        return value in values
+    return iterating.contains(values, value)
+
+
+ITERATING: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
+    (functools, "reduce", _reduced),
+    (itertools, "accumulate", _accumulated),
+    (itertools, "chain", _Chain()),
+    (itertools, "islice", _sliced),
+    (itertools, "pairwise", _paired),
+    (itertools, "starmap", _starred),
+)
+"""For each of these functions, where it is, its name, and what takes its place."""

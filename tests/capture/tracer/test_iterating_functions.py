@@ -1,0 +1,173 @@
+"""What goes over a list in C: `functools.reduce`, `filter`, functions of `itertools`, and `in`."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from functools import reduce
+from itertools import chain, islice
+from itertools import pairwise as pairs_of
+from typing import Any
+
+import pytest
+import torch
+from helpers.rows import one_in
+from torch import Tensor
+
+import opbridge
+
+
+def _means(x: Tensor, lengths: Tensor) -> list[Tensor]:
+    return [part.mean(0) for part in x.split(lengths.tolist())]
+
+
+def largest(x: Tensor, lengths: Tensor) -> Tensor:
+    return functools.reduce(torch.maximum, _means(x, lengths))
+
+
+def largest_by_imported_name(x: Tensor, lengths: Tensor) -> Tensor:
+    return reduce(torch.maximum, _means(x, lengths), x[0])
+
+
+def of_generator(x: Tensor, lengths: Tensor) -> Tensor:
+    return functools.reduce(lambda one, other: one * 0.5 + other, (part.sum(0) for part in x.split(lengths.tolist())))
+
+
+def ends(x: Tensor, lengths: Tensor) -> Tensor:
+    found = list(itertools.accumulate(lengths.tolist()))
+    return torch.stack([x[:end].sum(0) for end in found])
+
+
+def running(x: Tensor, lengths: Tensor) -> Tensor:
+    return torch.stack(list(itertools.accumulate(_means(x, lengths), lambda one, other: torch.tanh(one + other))))
+
+
+def running_from_zeros(x: Tensor, lengths: Tensor) -> Tensor:
+    found = itertools.accumulate(_means(x, lengths), operator.add, initial=torch.zeros(4))
+    return torch.stack(list(found))
+
+
+def of_pairs(x: Tensor, lengths: Tensor) -> Tensor:
+    pairs = ((part.amin(0), part.amax(0)) for part in x.split(lengths.tolist()))
+    return torch.stack(list(chain.from_iterable(pairs)))
+
+
+def of_two_lists(x: Tensor, lengths: Tensor) -> Tensor:
+    means = _means(x, lengths)
+    return torch.stack(list(chain(means, [each * 2 for each in means])))
+
+
+def first_and_others(x: Tensor, lengths: Tensor) -> Tensor:
+    found = []
+    for each in itertools.chain([x[0]], _means(x, lengths)):
+        found.append(each * 2)
+    return torch.stack(found)
+
+
+def without_first(x: Tensor, lengths: Tensor) -> Tensor:
+    return sum(each * 2 for each in islice(_means(x, lengths), 1, None)) + x[0]
+
+
+def neighbours(x: Tensor, lengths: Tensor) -> Tensor:
+    found = [x[0]]
+    for one, other in pairs_of(_means(x, lengths)):
+        found.append(one - other)
+    return torch.stack(found)
+
+
+def of_stars(x: Tensor, lengths: Tensor) -> Tensor:
+    pairs = [(part.mean(0), part.sum(0)) for part in x.split(lengths.tolist())]
+    return torch.stack(list(itertools.starmap(torch.add, pairs)))
+
+
+def long_enough(x: Tensor, lengths: Tensor) -> Tensor:
+    found = list(filter(lambda part: part.shape[0] > 1, x.split(lengths.tolist())))
+    return torch.cat([x[:1], *found])
+
+
+def repeated_beside(x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    times = int(lengths.max())
+    rows = [x[0]] * times + [x[1]]
+    numbers = [0] + [2] * times + [1]
+    return torch.stack(rows + [x[2]] * times), torch.tensor(numbers)
+
+
+def new_tensors(x: Tensor, lengths: Tensor) -> Tensor:
+    sums, sizes = zip(*[(part.sum(0), x.new_tensor(len(part))) for part in x.split(lengths.tolist())], strict=True)
+    return torch.stack(sums) / torch.stack(sizes)[:, None]
+
+
+def without_some(x: Tensor, lengths: Tensor) -> Tensor:
+    kept = []
+    for length in lengths.tolist():
+        if length not in (1, 3):
+            kept.append(length)
+    return torch.tensor(kept, dtype=torch.int64)
+
+
+def without_repeated(x: Tensor, lengths: Tensor) -> Tensor:
+    kept, last = [], -1
+    for length in lengths.tolist():
+        if length not in [last, 3]:
+            kept.append(length)
+        last = length
+    return torch.tensor(kept, dtype=torch.int64)
+
+
+def up_to_one_of(x: Tensor, lengths: Tensor) -> Tensor:
+    stops = [2, 5]
+    count = 0
+    for length in lengths:
+        if length in stops:
+            break
+        count += 1
+    return x[: count + 1].sum(0)
+
+
+def has_seen(x: Tensor, lengths: Tensor) -> Tensor:
+    seen = lengths[1:].tolist()
+    return x * 2 if int(lengths[0]) in seen else x
+
+
+MODELS: list[Any] = [
+    largest,
+    largest_by_imported_name,
+    of_generator,
+    ends,
+    running,
+    running_from_zeros,
+    of_pairs,
+    of_two_lists,
+    first_and_others,
+    without_first,
+    neighbours,
+    of_stars,
+    long_enough,
+    repeated_beside,
+    new_tensors,
+    without_some,
+    without_repeated,
+    up_to_one_of,
+    has_seen,
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", one_in(2, MODELS), ids=lambda model: model.__name__)
+def test_it_is_right_for_other_numbers_of_elements(model: Any) -> None:
+    given = torch.randn(9, 4), torch.tensor([2, 4, 3])
+    shapes = {"x": {0: "rows"}, "lengths": {0: "parts"}}
+    session = opbridge.export(model, given, dynamic_shapes=shapes, verify=False).session()
+    for lengths in ([3, 1, 1, 3], [5], [1, 5, 2], [2, 2, 2, 2, 1, 1], [1, 1, 3, 3, 4, 1, 3]):
+        x = torch.randn(sum(lengths), 4)
+        found = session.run(None, {"x": x.numpy(), "lengths": torch.tensor(lengths).numpy()})
+        expected = model(x, torch.tensor(lengths))
+        for one, other in zip(found, expected if isinstance(expected, tuple) else (expected,), strict=True):
+            torch.testing.assert_close(torch.from_numpy(one), other)
+
+
+def test_the_functions_are_pythons_own_afterwards() -> None:
+    before = functools.reduce, itertools.chain, itertools.accumulate
+    opbridge.export(largest, (torch.randn(9, 4), torch.tensor([2, 4, 3])), verify=False)
+    assert before == (functools.reduce, itertools.chain, itertools.accumulate)
