@@ -171,3 +171,23 @@ def test_the_functions_are_pythons_own_afterwards() -> None:
     before = functools.reduce, itertools.chain, itertools.accumulate
     opbridge.export(largest, (torch.randn(9, 4), torch.tensor([2, 4, 3])), verify=False)
     assert before == (functools.reduce, itertools.chain, itertools.accumulate)
+
+
+def in_thirds(x: Tensor) -> Tensor:
+    step = max(x.shape[0] // 3, 1)
+    return torch.stack([each.sum(0) for each in x.split(step)])
+
+
+def in_steps_of_a_size(x: Tensor) -> Tensor:
+    step = x.shape[0] // 4 + 1
+    return torch.stack([x[begin : begin + step].sum(0) for begin in range(0, x.shape[0], step)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [in_thirds, in_steps_of_a_size], ids=lambda model: model.__name__)
+def test_steps_of_a_size(model: Any) -> None:
+    session = opbridge.export(model, (torch.randn(7, 4),), dynamic_shapes=({0: "n"},), verify=False).session()
+    for size in (1, 2, 3, 4, 5, 8, 12, 31):
+        x = torch.randn(size, 4)
+        (found,) = session.run(None, {"x": x.numpy()})
+        torch.testing.assert_close(torch.from_numpy(found), model(x))

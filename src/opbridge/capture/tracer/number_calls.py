@@ -193,6 +193,7 @@ def _range(*limits: Any) -> Any:
             count = torch_sizes.known_size(-((start - stop) // step))
             if isinstance(count, int):  # as in `range(0, length, length)`, where all is one part
                 return [start + index * step for index in range(count)]
+            return Range(start, stop, step)
     return range(*limits)
 
 

@@ -201,23 +201,30 @@ _HELD_ONCE = _held_once()
 
 
 class Range(SizedSequence):
-    """`range(start, stop, step)`, of which the first two may be symbolic."""
+    """`range(start, stop, step)`, of which all may be symbolic.
 
-    def __init__(self, start: Any, stop: Any, step: int) -> None:
+    Args:
+        start: The first number.
+        stop: The limit.
+        step: The difference of two numbers; where it is symbolic, it is positive.
+    """
+
+    def __init__(self, start: Any, stop: Any, step: Any) -> None:
         self.start, self.stop, self.step = start, stop, step
+        self._is_rising = type(step) is not int or step > 0
 
     is_indexed = True
 
     def has(self, index: Any) -> Any:
         element = self.at(index)
-        return element < self.stop if self.step > 0 else element > self.stop
+        return element < self.stop if self._is_rising else element > self.stop
 
     def at(self, index: Any) -> Any:
         return self.start + index * self.step
 
     @property
     def length(self) -> Any:
-        further = self.step - 1 if self.step > 0 else self.step + 1
+        further = self.step - 1 if self._is_rising else self.step + 1
         return torch.sym_max((self.stop - self.start + further) // self.step, 0)
 
     def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
@@ -225,7 +232,7 @@ class Range(SizedSequence):
         return (numbers * self.step + self.start).to(dtype or torch.int64)
 
     def elements(self) -> list[Any]:
-        return list(range(int(self.start), int(self.stop), self.step))
+        return list(range(int(self.start), int(self.stop), int(self.step)))
 
     def __getitem__(self, index: Any) -> Any:
         length = self.length

@@ -252,7 +252,7 @@ def cut(function: Callable[..., Any], *args: Any, **settings: Any) -> SizedSeque
 
 def _of_size(whole: Any, size: Any) -> Numbers | None:
     """The lengths of the parts of a size, the last of which may be shorter; None where their number is known."""
-    if type(size) is not int or size < 1 or not isinstance(whole, torch.SymInt):
+    if not isinstance(whole, torch.SymInt) or type(size) not in (int, torch.SymInt) or not size > 0:
         return None
     count = torch.sym_max((whole + size - 1) // size, 1)
     return Numbers((whole - torch.arange(count) * size).clamp(max=size))
