@@ -1,7 +1,10 @@
 """Models that people reported as not exportable to ONNX, or as exported wrong, each with a harder variation.
 
+Besides, forms of lists and of sizes that people write, from no report.
+
     python bench/reported_models.py                     # all, and the section of RESULTS.md
     python bench/reported_models.py --only 191855 SAM   # those whose report or function contains one of these
+    python bench/reported_models.py --only lists        # the forms of lists
     python bench/reported_models.py --details           # with all that a refusal says
 
 The models are in bench/reported_models/, a function for each. Each is exported in a process of its own, with a time
@@ -40,12 +43,16 @@ from opbridge.errors import OpbridgeError
 
 LIMIT = 60.0
 OUTCOMES = ("right", "refused", "wrong", "crash")
-MODULES = ("sequences", "indexing", "attention", "gradients", "vision", "signals")
+MODULES = ("sequences", "indexing", "attention", "gradients", "vision", "signals", "lists", "sizes")
+FORMS = {"lists": "forms of lists", "sizes": "forms of sizes"}
 TOLERANCES = {torch.float16: 1e-2, torch.bfloat16: 2e-2, torch.float32: 1e-3, torch.float64: 1e-5}
 _WHAT = (
     "Public reports of models that could not be exported to ONNX, or were exported wrong: the form reported, and a"
     f" harder variation of it. Each is exported in at most {LIMIT:g} s, and compared with eager PyTorch on fresh inputs"
-    " of other shapes than the example's."
+    " of other shapes than the example's.\n\nForms of lists, whose number of parts or lengths data decide, and of sizes"
+    " that a model calculates with are from no report: they were written to count what people write. When they were"
+    " written (b943f5d1), 35 of 42 forms of lists and 29 of 32 of sizes were right, and the others refused; what was"
+    " refused was mended by class afterwards, so that the numbers now say no more than that it was."
 )
 
 
@@ -96,18 +103,23 @@ def run(chosen: Sequence[Report]) -> Iterator[Outcome]:
 
 def summary(chosen: Sequence[Report], outcomes: Sequence[Outcome]) -> str:
     """The totals, and a row for each report."""
-    totals = []
-    for title, varied in (("forms reported", False), ("variations", True)):
-        counts = Counter(
-            each.kind for report, each in zip(chosen, outcomes, strict=True) if bool(report.variation) == varied
-        )
-        totals.append([title, str(sum(counts.values())), *(str(counts[kind]) for kind in OUTCOMES)])
+    groups: dict[str, Counter[str]] = {}
+    for report, outcome in zip(chosen, outcomes, strict=True):
+        groups.setdefault(_group(report), Counter())[outcome.kind] += 1
+    totals = [
+        [title, str(counts.total()), *(str(counts[kind]) for kind in OUTCOMES)] for title, counts in groups.items()
+    ]
     rows = []
     for report, outcome in zip(chosen, outcomes, strict=True):
         said = first_sentence(outcome.said).replace("|", "\\|")
         words = outcome.kind if outcome.kind == "right" else f"{outcome.kind}: {said}"
         rows.append([f"{report.name}{report.variation and ': ' + report.variation}", words, f"{outcome.seconds:.1f}"])
     return f"{table(['models', 'number', *OUTCOMES], totals)}\n\n{table(['report', 'outcome', 'seconds'], rows)}"
+
+
+def _group(report: Report) -> str:
+    """What a report is counted among."""
+    return FORMS.get(report.name, "variations" if report.variation else "forms reported")
 
 
 def first_sentence(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Case", "Report", "module", "reported", "reports"]
+__all__ = ["Case", "Report", "form", "module", "reported", "reports"]
 
 
 @dataclass(frozen=True)
@@ -37,21 +37,14 @@ class Report:
     """Where a case comes from.
 
     Attributes:
-        repository: The repository of the issue or pull request.
-        number: Its number.
-        variation: What makes the case harder than the report; "": the reported form.
+        name: The issue or pull request; of a form that nobody reported, its group.
+        variation: What makes the case harder than the report; "": the reported form. Of other forms, what they are.
         make: Gives the case.
     """
 
-    repository: str
-    number: int
+    name: str
     variation: str
     make: Callable[[], Case]
-
-    @property
-    def name(self) -> str:
-        """How the report is cited."""
-        return f"{self.repository}#{self.number}"
 
 
 reports: list[Report] = []
@@ -67,7 +60,17 @@ def reported(repository: str, number: int, variation: str = "") -> Callable[[Cal
     """
 
     def register(make: Callable[[], Case]) -> Callable[[], Case]:
-        reports.append(Report(repository, number, variation, make))
+        reports.append(Report(f"{repository}#{number}", variation, make))
+        return make
+
+    return register
+
+
+def form(group: str, what: str) -> Callable[[Callable[[], Case]], Callable[[], Case]]:
+    """Registers the case that a function gives, which is what people write, and from no report."""
+
+    def register(make: Callable[[], Case]) -> Callable[[], Case]:
+        reports.append(Report(group, what, make))
         return make
 
     return register
