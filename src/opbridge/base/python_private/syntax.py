@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, TypeAlias, TypeVar
 
-__all__ = ["Function", "recompiled", "statement_at"]
+__all__ = ["Function", "bodies", "recompiled", "statement_at"]
 
 _FEATURES = functools.reduce(
     lambda flags, name: flags | getattr(features, name).compiler_flag, features.all_feature_names, 0
@@ -134,11 +134,11 @@ def _functions(body: Iterable[ast.stmt], owner: str | None) -> Iterator[tuple[Fu
         if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
             yield each, owner
         inside = each.name if isinstance(each, ast.ClassDef) else owner
-        for within in _bodies(each):
+        for within in bodies(each):
             yield from _functions(within, inside)
 
 
-def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+def bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
     """The statements within a statement."""
     for name in ("body", "orelse", "finalbody"):
         yield getattr(statement, name, [])

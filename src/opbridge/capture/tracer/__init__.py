@@ -38,6 +38,7 @@ May import: dynamic_shapes, and what the capture stands on.
 | list_syntax, generator_syntax | the lists and comprehensions of a model's functions, in their syntax trees |
 | comprehensions, filling | what a comprehension makes, from a generator |
 | counting_loops | loops that fill a list up to a size, as loops over a range |
+| filled_by_index | loops that fill a list by index, as loops that append to it |
 | modifiable_sequences | what modifies such a list |
 | followed_lists, append_only_lists | the lists that loops may fill in one execution, and one of them |
 | loop_summaries | what executions have shown of loops and of such lists |

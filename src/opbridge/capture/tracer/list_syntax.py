@@ -9,7 +9,8 @@ In the syntax tree of a function,
 3. `[x, *values]` is a sum of lists, as `values` may have a symbolic length;
 4. `zip(*values)` gives a sequence for each place in tuples;
 5. a `while` loop that fills a list up to a size is a loop over a range; see `counting_loops`;
-6. `x in values` is a call, in which each comparison has a place of its own; see `iterating.contains`.
+6. a loop that fills a list by index appends to it; see `filled_by_index`;
+7. `x in values` is a call, in which each comparison has a place of its own; see `iterating.contains`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 from opbridge.base.python_private.instructions import ADDING_IN_PLACE
 from opbridge.base.python_private.syntax import Function, recompiled
 from opbridge.capture.tracer.counting_loops import as_for_loop
+from opbridge.capture.tracer.filled_by_index import append_instead
 from opbridge.capture.tracer.generator_syntax import first_argument, may_be_generator, with_own_super
 
 __all__ = ["DICT", "IN", "LIST", "NEW", "SET", "SUM", "ZIP", "with_symbolic_lists"]
@@ -44,6 +46,7 @@ _MAKING_OTHERS = (dis.opmap["SET_ADD"], dis.opmap["MAP_ADD"])
 _OWN_FUNCTIONS = frozenset({"<listcomp>", "<genexpr>"})
 _OWN_FUNCTIONS_OF_OTHERS = frozenset({"<setcomp>", "<dictcomp>"})
 _BUILDING = dis.opmap["BUILD_LIST"]
+_STORING = dis.opmap["STORE_SUBSCR"]
 _CONTAINING = dis.opmap["CONTAINS_OP"]
 _CONSTANT = dis.opmap["LOAD_CONST"]
 
@@ -67,7 +70,7 @@ def _may_fill(code: CodeType) -> bool:
     operations = code.co_code[::2]
     return (
         any(each in operations for each in _MAKING)
-        or (_BUILDING in operations and ADDING_IN_PLACE in code.co_code)
+        or (_BUILDING in operations and (ADDING_IN_PLACE in code.co_code or _STORING in operations))
         or any(name in _NAMES for name in code.co_names)
         or any(
             isinstance(each, CodeType) and (each.co_name in _OWN_FUNCTIONS or _may_fill(each))
@@ -104,6 +107,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _change(function: Function) -> bool:
+    by_index = 0 if isinstance(function, ast.Lambda) else append_instead(function.body)
     nodes = list(ast.walk(function))
     loops = any(isinstance(each, ast.For | ast.While) for each in nodes)
     fills = any(_extends(each) or (loops and _adds(each)) for each in nodes)
@@ -112,7 +116,7 @@ def _change(function: Function) -> bool:
         function.body = change.visit(function.body)
     else:
         function.body = [change.visit(each) for each in function.body]
-    return change.count > 0
+    return change.count + by_index > 0
 
 
 def _extends(node: ast.AST) -> bool:

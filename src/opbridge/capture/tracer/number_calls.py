@@ -26,6 +26,7 @@ from opbridge.base.torch_private import torch_proxies, torch_sizes
 from opbridge.capture.tracer import list_syntax
 from opbridge.capture.tracer.comprehensions import as_symbolic, dict_of, list_of, set_of
 from opbridge.capture.tracer.derived_sequences import Reversed, Zipped
+from opbridge.capture.tracer.filled_by_index import FILLED, check_filled
 from opbridge.capture.tracer.filling import filled_list
 from opbridge.capture.tracer.iterating_functions import ITERATING, contained, filtered
 from opbridge.capture.tracer.list_forms import form_of
@@ -393,4 +394,5 @@ _REPLACEMENTS = {_PREFIX + name: function for name, function in _BY_NAME.items()
     list_syntax.SUM: summed,
     list_syntax.ZIP: unzipped,
     list_syntax.IN: contained,
+    FILLED: check_filled,
 }
