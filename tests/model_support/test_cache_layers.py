@@ -44,10 +44,16 @@ class Static(Cache):
 class WithStates(Cache):
     def __init__(self):
         super().__init__()
-        self.conv_states, self.by_layer = [torch.ones(2)], {0: torch.ones(3)}
+        self.conv_states, self.by_layer = [torch.ones(2, 1), [], torch.ones(2, 3)], {1: torch.ones(2, 4)}
 
 
-for kind in (Cache, Static, WithStates):
+class WithOthers(WithStates):
+    def __init__(self):
+        super().__init__()
+        self.step, self.by_name = torch.ones(()), {"x": torch.ones(2)}
+
+
+for kind in (Cache, Static, WithStates, WithOthers):
     kind.__module__ = cache_layers.MODULE
     kind.__qualname__ = kind.__name__
 
@@ -95,9 +101,24 @@ def test_what_a_cache_of_lists_says(lists):
 
 
 def test_tensors_outside_of_layers_are_refused(lists):
-    assert caches.refusal(WithStates()) == (
-        "it has tensors outside of its layers (conv_states, by_layer), which are not supported"
+    assert caches.refusal(WithOthers()) == (
+        "it has tensors outside of its layers (step, by_name), which are not supported"
     )
+
+
+def test_states_by_the_numbers_of_layers_are_parts(lists):
+    cache = _filled(WithStates(), layers=(1,))
+    assert caches.refusal(cache) == ""
+    register_containers(cache)
+    places = [part.place for part, _ in caches.parts(cache)]
+    assert places == [".conv_states[0]", ".key_cache[1]", ".value_cache[1]", ".by_layer[1]", ".conv_states[2]"]
+    names = [part.name("past_key_values", "past") for part, _ in caches.parts(cache)]
+    assert (names[0], names[3], names[4]) == ("past_conv.0", "past_by_layer.1", "past_conv.2")
+    leaves, structure = pytree.tree_flatten(cache)
+    made = pytree.tree_unflatten([leaf * 2 for leaf in leaves], structure)
+    assert made.conv_states[1] == [] and made.conv_states[2].equal(2 * torch.ones(2, 3))
+    assert made.by_layer[1].equal(2 * torch.ones(2, 4)) and cache.by_layer[1].equal(torch.ones(2, 4))
+    assert made.key_cache[1].equal(2 * cache.key_cache[1])
 
 
 def test_a_layer_that_does_not_say_whether_it_is_filled():

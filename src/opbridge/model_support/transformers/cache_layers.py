@@ -24,6 +24,7 @@ __all__ = [
     "ListedLayer",
     "copied_cache",
     "held_by",
+    "is_by_layer",
     "is_filled",
     "is_static",
     "kind",
@@ -31,6 +32,7 @@ __all__ = [
     "layers_of",
     "others_of",
     "sliding_kinds",
+    "states_of",
 ]
 
 MODULE = "transformers.cache_utils"
@@ -136,6 +138,24 @@ def others_of(cache: Any) -> Iterator[str]:
         is_known = name in (_KEYS, _VALUES) and _is_listed(cache)
         if not is_known and any(isinstance(each, torch.Tensor) for each in held):
             yield name
+
+
+def states_of(cache: Any, number: int) -> Iterator[tuple[str, torch.Tensor]]:
+    """The attributes of a cache that hold a tensor for a layer, beside the layers, and the tensor."""
+    for name in others_of(cache):
+        held = getattr(cache, name)
+        if is_by_layer(held):
+            value = held.get(number) if isinstance(held, dict) else held[number] if number < len(held) else None
+            if isinstance(value, torch.Tensor):
+                yield name, value
+
+
+def is_by_layer(held: Any) -> bool:
+    """Whether an attribute of a cache holds tensors by the numbers of layers; a layer without one has none, or `[]`."""
+    if isinstance(held, dict) and not all(type(each) is int for each in held):
+        return False
+    values = held.values() if isinstance(held, dict) else held
+    return isinstance(held, list | dict) and all(isinstance(each, torch.Tensor) or not each for each in values)
 
 
 def copied_cache(cache: Any) -> Any:

@@ -2,7 +2,7 @@
 
 1. The parts of a cache are its tensors, layer by layer: keys and values, convolution states and recurrent states, the
    length of a static layer. Those of an encoder-decoder cache are its decoder's and its encoder's of the first layer,
-   then of the second.
+   then of the second. Tensors that a cache of a model's own holds by the numbers of layers are states of these.
 2. A layer with a sliding window becomes one that holds all tokens: how many it has seen is a Python number, which an
    exported graph cannot count on. The model's mask applies the window. In the place of tokens that it has dropped there
    are zeros, which the mask hides.
@@ -23,11 +23,13 @@ from opbridge.model_support.transformers.cache_layers import (
     MODULE,
     copied_cache,
     held_by,
+    is_by_layer,
     is_filled,
     is_static,
     kinds_of_any_length,
     layers_of,
     others_of,
+    states_of,
 )
 
 __all__ = [
@@ -67,13 +69,27 @@ def is_cache_class(kind: type) -> bool:
 def parts(cache: Any) -> Iterator[tuple[Part, torch.Tensor]]:
     """The tensors of a cache, in order."""
     if hasattr(cache, "self_attention_cache"):
-        groups = [(group, layers_of(getattr(cache, attribute))) for attribute, group in _GROUPS]
+        groups = [(group, getattr(cache, attribute)) for attribute, group in _GROUPS]
     else:
-        groups = [("", layers_of(cache))]
-    for number in range(max((len(layers) for _, layers in groups), default=0)):
-        for group, layers in groups:
+        groups = [("", cache)]
+    for number in range(max(_count(owner) for _, owner in groups)):
+        for group, owner in groups:
+            layers = layers_of(owner)
             if number < len(layers):
                 yield from _parts_of_layer(layers[number], number, group)
+            for attribute, value in states_of(owner, number):
+                yield _state_beside_layers(number, group, attribute), value
+
+
+def _count(cache: Any) -> int:
+    """How many layers a cache has, or holds tensors for beside its layers."""
+    beside = [max(held, default=-1) + 1 if isinstance(held, dict) else len(held) for held in _beside_layers(cache)]
+    return max(len(layers_of(cache)), *beside, 0)
+
+
+def _beside_layers(cache: Any) -> list[Any]:
+    """What a cache holds by the numbers of layers beside these."""
+    return [held for name in others_of(cache) if is_by_layer(held := getattr(cache, name))]
 
 
 def _parts_of_layer(layer: Any, number: int, group: str) -> Iterator[tuple[Part, torch.Tensor]]:
@@ -101,12 +117,19 @@ def _part(layer: int, role: str, group: str, number: int | None, attribute: str,
     return Part(layer, role, group, number, attribute, grows, batch, place, is_state)
 
 
+def _state_beside_layers(layer: int, group: str, attribute: str) -> Part:
+    cache = next((f".{each}" for each, of in _GROUPS if of == group), "")
+    role = attribute.removesuffix("_cache").removesuffix("_states").strip("_")
+    return Part(layer, role, group, None, attribute, None, 0, f"{cache}.{attribute}[{layer}]", is_state=True)
+
+
 def hides_length(cache: Any) -> str:
     """Why a cache cannot be an input: a layer whose count of tokens is a Python number that its tensors do not tell.
 
-    Or tensors of a cache of a model's own, which are in none of its layers.
+    Or tensors of a cache of a model's own, which belong to none of its layers.
     """
-    if others := holds_others(cache):
+    held = [(name, getattr(each, name)) for each in _halves(cache) for name in others_of(each)]
+    if others := [name for name, each in held if not is_by_layer(each)]:
         return f"it has tensors outside of its layers ({', '.join(others)}), which are not supported"
     for each in _halves(cache):
         if hasattr(getattr(each, "cache_processor", None), "_quantized_keys"):
@@ -190,6 +213,10 @@ def with_tensors(cache: Any, tensors: Sequence[tuple[Part, torch.Tensor]]) -> An
         for attribute, group in _GROUPS:
             if part.group == group:
                 owner = getattr(made, attribute)
+        held: Any = getattr(owner, part.attribute, None)
+        if is_by_layer(held):
+            held[part.layer] = value
+            continue
         layer = layers_of(owner)[part.layer]
         if part.number is None:
             setattr(layer, part.attribute, value)
