@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from opbridge.verification.compare import compare
-from opbridge.verification.float64 import NEARBY_RUNS
+from opbridge.verification.float64 import MANY_RUNS, NEARBY_RUNS
 from opbridge.verification.judge import Judge
 
 
@@ -35,3 +35,30 @@ def test_as_many_runs_judge_a_model_of_integers_as_one_of_floats(given):
     assert not found.ok
     beside = NEARBY_RUNS if given.is_floating_point() else 0
     assert outputs.runs == Counter(float64=1, beside=beside, rounded=2 * NEARBY_RUNS - beside)
+
+
+@pytest.mark.parametrize(("error", "is_right", "many"), [(1.4, True, True), (1.9, False, True), (2.1, False, False)])
+def test_an_error_that_is_little_beyond_pytorchs_is_judged_by_more_runs(
+    error: float, is_right: bool, many: bool
+) -> None:
+    """PyTorch's own errors are 1 here, in one run 1.5: four times the largest that it has shown is allowed."""
+    truth = torch.linspace(-1, 1, 100)
+    unit = 1e-3
+
+    class Rounded(_Outputs):
+        def __call__(self, args: Any, kwargs: Any, *, in_float64: bool = False, rounding: int | None = None) -> Any:
+            given = super().__call__(args, kwargs, in_float64=in_float64, rounding=rounding)
+            if in_float64:
+                return given
+            return [truth + unit * (1.5 if rounding == 8 else 1)]
+
+    expected = truth + unit
+    outputs = Rounded(truth)
+    judge = Judge(outputs, lambda args, kwargs: None, 0)
+    actual = truth.clone()
+    actual[3] += unit * 4 * error
+    comparison = compare("y", expected, actual)
+    assert not comparison.ok
+    (found,) = judge.judged([comparison], (torch.linspace(0, 1, 4),), {}, [expected], [actual], ())
+    assert found.ok is is_right
+    assert outputs.runs["rounded"] == (MANY_RUNS if many else 2 * NEARBY_RUNS) - NEARBY_RUNS

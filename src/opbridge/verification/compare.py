@@ -85,6 +85,7 @@ class Comparison:
         forgiven: Whether the elements outside the tolerance are right nevertheless.
         remark: Why they are, or what else is known of the difference.
         noisy: Whether PyTorch's own values have no digits: inputs that differ by one rounding give others.
+        by_chance: Whether errors against float64 are beyond PyTorch's by so little that more of its runs may show them.
         spread: How many elements differ by how much of what is allowed: those that are equal, and then by `SPREAD`.
         nans: The number of elements that are NaN in PyTorch, of which only the place is compared.
     """
@@ -108,6 +109,7 @@ class Comparison:
     forgiven: bool = False
     remark: str = ""
     noisy: bool = False
+    by_chance: bool = False
     spread: tuple[int, ...] = ()
     nans: int = 0
 

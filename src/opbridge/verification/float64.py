@@ -16,7 +16,8 @@ The rule, for each element of an output. `e` is PyTorch's error there, `f` the f
    error of a single ill-conditioned element may be small by chance, and elements may change places.
 4. Where elements are outside then, by up to `CHANCE` times, each of PyTorch's results is judged by the others as the
    file's is by all. The file's is one more of them where one of these has as many elements outside, the worst as far:
-   errors that pass through an exponential are large for a few elements, and which these are is chance.
+   errors that pass through an exponential are large for a few elements, and which these are is chance. The worst of
+   eight equals is outside in one of eight cases: before it is called wrong there are `MANY_RUNS` of PyTorch's results.
 5. NaNs and infinities have to be those of PyTorch, or of float64 in the output's dtype. Integers and bools have to be
    those of PyTorch on these inputs or on inputs that differ by one rounding, or of float64.
 6. Where PyTorch's own error is more than `NOISE` of the output's RMS, rule 1 alone holds: PyTorch's result has no
@@ -41,7 +42,18 @@ from opbridge.base.torch_private.torch_float64 import in_float64, widened
 from opbridge.verification.compare import Comparison, Tolerance, rms
 from opbridge.verification.eager import Eager, explain
 
-__all__ = ["CHANCE", "FACTOR", "NEARBY_RUNS", "NOISE", "Unavailable", "errors", "judged", "perturbed", "run_in_float64"]
+__all__ = [
+    "CHANCE",
+    "FACTOR",
+    "MANY_RUNS",
+    "NEARBY_RUNS",
+    "NOISE",
+    "Unavailable",
+    "errors",
+    "judged",
+    "perturbed",
+    "run_in_float64",
+]
 
 FACTOR = 4
 """How many times PyTorch's error the file's may be. Orders of summation differ in error by about that."""
@@ -57,6 +69,9 @@ NEARBY_RUNS = 3
 
 For inputs without floats, twice as many of the latter.
 """
+
+MANY_RUNS = 18
+"""How many runs of PyTorch, beside that on the inputs themselves, say that an error is larger than chance makes it."""
 
 _COMMON = 0.9
 _ROOM = 2
@@ -187,7 +202,7 @@ def judged(
 
     Returns:
         The comparison, with what was found as its remark; `forgiven` where every element is right, `noisy` where
-        PyTorch's outputs nearby are others.
+        PyTorch's outputs nearby are others, `by_chance` where more runs may say that it is right.
     """
     near = [each for each in (*nearby, *rounded) if each.shape == expected.shape]
     ways = (
@@ -225,7 +240,11 @@ def judged(
         return dataclasses.replace(
             comparison, forgiven=True, remark=f"error against float64 no larger than PyTorch's: {remark}"
         )
-    return dataclasses.replace(comparison, remark=f"larger error against float64 than PyTorch: {remark}")
+    return dataclasses.replace(
+        comparison,
+        remark=f"larger error against float64 than PyTorch: {remark}",
+        by_chance=runs.worst(right) <= CHANCE and bool((same | is_finite).all()),
+    )
 
 
 class _Runs:
@@ -268,6 +287,10 @@ class _Runs:
             if of_run[0] >= count and of_run[1] >= worst:
                 return True
         return False
+
+    def worst(self, result: torch.Tensor) -> float:
+        """How many times what is allowed the worst element of a result is off."""
+        return self._outside(result, self.largest, self._runs[0])[1]
 
     def _outside(self, result: torch.Tensor, largest: torch.Tensor, other: torch.Tensor) -> tuple[int, float]:
         """How many elements are outside, and how many times what is allowed the worst of them is off.

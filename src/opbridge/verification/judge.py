@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from opbridge.base.wording import listed
 from opbridge.graph.values import as_tensor
 from opbridge.verification.compare import Comparison, compare
 from opbridge.verification.eager import explain
-from opbridge.verification.float64 import NEARBY_RUNS, Unavailable, errors, judged, perturbed
+from opbridge.verification.float64 import MANY_RUNS, NEARBY_RUNS, Unavailable, errors, judged, perturbed
 from opbridge.verification.model_outputs import ModelOutputs
 from opbridge.verification.random_outputs import RandomOutputs
 from opbridge.verification.replay import Replay
@@ -97,11 +97,15 @@ class Judge:
         if pending() and (reference := self._reference(args, kwargs)) is not None:
             nearby: list[list[torch.Tensor]] = []
             rounded: list[list[torch.Tensor]] = []
-            for attempt in range(3):
+            for attempt in range(4):
                 if attempt == 1:
                     nearby = self._nearby(args, kwargs, kept)
                 elif attempt == 2:
-                    rounded = self._rounded(args, kwargs, 2 * NEARBY_RUNS - len(nearby))
+                    rounded = self._rounded(args, kwargs, range(2 * NEARBY_RUNS - len(nearby)))
+                elif attempt == 3:
+                    if not rounded or not any(found[position].by_chance for position in pending()):
+                        break
+                    rounded += self._rounded(args, kwargs, range(len(rounded), MANY_RUNS - len(nearby)))
                 for position in pending():
                     found[position] = judged(
                         comparisons[position],
@@ -169,7 +173,7 @@ class Judge:
             reference = self._run(args, kwargs, in_float64=True)
         except Exception:  # the model raises anything in float64
             return {}
-        nearby = self._nearby(args, kwargs, kept) + self._rounded(args, kwargs, NEARBY_RUNS)
+        nearby = self._nearby(args, kwargs, kept) + self._rounded(args, kwargs, range(NEARBY_RUNS))
         found = {
             at: errors(expected[at], actual[at], reference[at], [outputs[at] for outputs in nearby]) for at in positions
         }
@@ -205,10 +209,12 @@ class Judge:
                 continue
         return outputs
 
-    def _rounded(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], count: int) -> list[list[torch.Tensor]]:
+    def _rounded(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], numbers: Iterable[int]
+    ) -> list[list[torch.Tensor]]:
         """PyTorch's outputs where sums and sigmoids are rounded otherwise; nothing where the model cannot be run so."""
         with contextlib.suppress(Exception):  # the model raises anything
-            return [self._run(args, kwargs, rounding=self._seed + number) for number in range(count)]
+            return [self._run(args, kwargs, rounding=self._seed + number) for number in numbers]
         return []
 
 
