@@ -151,7 +151,8 @@ class _PathCapture:
             PathsRefused: Nothing makes one graph of them.
         """
         has_loops = any(point.asks for point in paths.tree.points.values())
-        again = self._telling_more(paths) or (self._with_sizes_told_alike(paths) if has_loops else None)
+        again = self._reading_constants(paths) or self._telling_more(paths)
+        again = again or (self._with_sizes_told_alike(paths) if has_loops else None)
         if again is not None:
             return again
         if has_loops:
@@ -164,6 +165,20 @@ class _PathCapture:
             if again is None:
                 raise
             return again
+
+    def _reading_constants(self, paths: Exploration) -> tuple[Exploration, Captured] | None:
+        """The graph of all paths, in whose loops no number is known that is read from what depends on weights alone.
+
+        With `place = torch.tensor(0)` before a loop, `x[place]` has a number that is known in its first iteration.
+        """
+        if not paths.learned.has_known_constants or not paths.learned.knows_constants:
+            return None
+        paths = Exploration(joined=True, learned=dataclasses.replace(paths.learned, knows_constants=False))
+        try:
+            return paths, self._explored(paths)
+        except Exception as error:  # the paths are refused for what is known already
+            raise_own_fault(error)
+            return None
 
     def _telling_more(self, paths: Exploration) -> tuple[Exploration, Captured] | None:
         """The graph of all paths, which join only where tensors share values alike, after others did not do the same.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+from collections.abc import Iterator
 from functools import reduce
 from itertools import chain, islice
 from itertools import pairwise as pairs_of
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -130,7 +131,51 @@ def has_seen(x: Tensor, lengths: Tensor) -> Tensor:
     return x * 2 if int(lengths[0]) in seen else x
 
 
+def longest(x: Tensor, lengths: Tensor) -> Tensor:
+    parts = x.split(lengths.tolist())
+    return torch.stack([max(parts, key=len).mean(0), min(list(parts), key=lambda part: part.shape[0]).sum(0)])
+
+
+def in_order_of_lengths(x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    sizes, parts = lengths.tolist(), x.split(lengths.tolist())
+    order = sorted(range(len(sizes)), key=lambda i: -sizes[i])
+    return torch.tensor(order), torch.stack([parts[i].mean(0) for i in order])
+
+
+class _Result(NamedTuple):
+    mean: Tensor
+    norm: Tensor
+
+
+def of_named_tuples(x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    results = [_Result(part.mean(0), part.norm()) for part in x.split(lengths.tolist())]
+    return torch.stack([each.mean for each in results]), torch.stack([norm for _, norm in results])
+
+
+def of_results_of_operators(x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    found = []
+    for part in x.split(lengths.tolist()):
+        found.append(part.max(0))
+    return torch.stack([each.values for each in found]), torch.stack([each.indices for each in found])
+
+
+def of_own_generator(x: Tensor, lengths: Tensor) -> Tensor:
+    def cut() -> Iterator[Tensor]:
+        begin = 0
+        for length in lengths.tolist():
+            yield x[begin : begin + length]
+            begin += length
+
+    means = [each.mean(0) for each in cut()]
+    return torch.stack(means + [each.sum(0) for each in cut() if each.shape[0] > 1] + [x[0]])
+
+
 MODELS: list[Any] = [
+    longest,
+    in_order_of_lengths,
+    of_named_tuples,
+    of_results_of_operators,
+    of_own_generator,
     largest,
     largest_by_imported_name,
     of_generator,

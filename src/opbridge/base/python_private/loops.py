@@ -9,7 +9,7 @@ from types import CodeType
 
 from opbridge.base.python_private.instructions import by_code, instructions
 
-__all__ = ["ForLoop", "Iteration", "end_of", "for_loops", "has_for_loops", "iterations"]
+__all__ = ["ForLoop", "Iteration", "end_of", "for_loops", "has_for_loops", "iterations", "loop_over"]
 
 _FOR_ITER = dis.opmap["FOR_ITER"]
 
@@ -78,3 +78,22 @@ def for_loops(code: CodeType) -> tuple[ForLoop, ...]:
 def end_of(code: CodeType, offset: int) -> int:
     """The instruction after a loop, by the one that begins an iteration."""
     return next(each.end for each in for_loops(code) if each.first == offset)
+
+
+def loop_over(code: CodeType, offset: int) -> int | None:
+    """The instruction that begins an iteration of the `for` statement over what a call gives; None for another call.
+
+    Args:
+        code: The code of the function.
+        offset: The instruction that calls.
+    """
+    return _loops_over_calls(code).get(offset)
+
+
+@by_code
+def _loops_over_calls(code: CodeType) -> dict[int, int]:
+    found = instructions(code)
+    triples = zip(found, found[1:], found[2:], strict=False)
+    return {
+        one.offset: three.offset for one, two, three in triples if (two.name, three.name) == ("GET_ITER", "FOR_ITER")
+    }

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from opbridge.base.python_private.loops import for_loops
 from opbridge.base.sources import Source
 from opbridge.base.torch_private import torch_decisions
 from opbridge.base.torch_private.torch_branch_operators import DECISION
@@ -151,6 +152,8 @@ class BranchOracle:
         asking = self.loops.asking
         self.loops.made.clear()
         if len(self.events) >= _MOST_EVENTS or (asking is None and self._has_decided_enough()):
+            if self._asks_for_ranges(outermost):
+                raise LoopsSummarized
             raise PathsRefused(
                 f"The model cannot be captured: it evaluates more than {_MOST_DECISIONS} data-dependent conditions "
                 f"in one run, for example at {sources[0] if sources else 'its first line'}. In a loop, let only "
@@ -160,8 +163,8 @@ class BranchOracle:
         self.loops.forget_left()
         if asking is not None:
             self.state.iterations.begin_iteration(asking.frame, asking.offset)
-            if asking.outer is not None:
-                self.state.iterations.begin_iteration(asking.outer, asking.outer_offset)
+            for outer in asking.span.outers():
+                self.state.iterations.begin_iteration(outer.frame, outer.first)
         at = self.state.point(frames)
         if self.loops.lists.has_learned or (asking is None and self._while_loops.are_new(frames, at)):
             raise LoopsSummarized
@@ -249,6 +252,19 @@ class BranchOracle:
                 self.answer(recorder, asked, outermost, sources(), given=answer, is_known=True)
         finally:
             self._knows = knows
+
+    def _asks_for_ranges(self, outermost: FrameType) -> bool:
+        """Whether a loop over a range of a known length is running, and is to ask before each iteration from now on."""
+        loops = self.loops
+        running = {
+            (frame.f_code, loop.first)
+            for frame in frames_between(sys._getframe(1), outermost)
+            for loop in for_loops(frame.f_code)
+            if loop.first <= frame.f_lasti < loop.end
+        }
+        new = (running & loops.ranges) - loops.learned.ranges
+        loops.learned.ranges |= new
+        return bool(new)
 
     def _has_decided_enough(self) -> bool:
         """Whether as many decisions have been asked for as there may be, beside those of loops."""

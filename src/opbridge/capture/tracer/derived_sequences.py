@@ -57,8 +57,11 @@ class Zipped(SizedSequence):
         return super().has(index)
 
     def at(self, index: Any) -> Any:
-        found = self.kind(each.at(index) for each in self.sequences)
+        found = self._row([each.at(index) for each in self.sequences])
         return found if self.first is None else (self.first + index, *found)
+
+    def _row(self, elements: Sequence[Any]) -> Any:
+        return getattr(self.kind, "_make", self.kind)(elements)
 
     def taken(self, places: torch.Tensor) -> SizedSequence | None:
         found = tuple(taken for each in self.sequences if (taken := each.taken(places)) is not None)
@@ -91,7 +94,7 @@ class Zipped(SizedSequence):
         return torch.stack(columns, 1)
 
     def elements(self) -> list[Any]:
-        found = [self.kind(each) for each in zip(*(each.elements() for each in self.sequences), strict=False)]
+        found = [self._row(each) for each in zip(*(each.elements() for each in self.sequences), strict=False)]
         return found if self.first is None else [(self.first + at, *each) for at, each in enumerate(found)]
 
 

@@ -118,7 +118,7 @@ def numbers_of(growing: AppendOnlyList, lists: Knowing) -> torch.Tensor | None:
 
 
 def width_of(growing: AppendOnlyList) -> tuple[type, int] | None:
-    """Whether a list holds tuples or lists of one length, or has held some where it is empty now, and the length."""
+    """The kind and the length of the tuples or lists that a list holds, or has held; None where it holds others."""
     kinds = {(list if is_list(each) else type(each), len(each)) if is_row(each) else None for each in growing.items}
     if not kinds:
         return growing.summary.width
@@ -130,8 +130,13 @@ def width_of(growing: AppendOnlyList) -> tuple[type, int] | None:
 
 
 def is_row(value: Any) -> bool:
-    """Whether an element of a list is a tuple or a list itself."""
-    return type(value) is tuple or is_list(value)
+    """Whether an element of a list is a tuple, a named one too, or a list itself."""
+    return type(value) is tuple or is_list(value) or (isinstance(value, tuple) and is_named(type(value)))
+
+
+def is_named(kind: type) -> bool:
+    """Whether a class of tuples names their elements: a named tuple, or what an operator with several results gives."""
+    return hasattr(kind, "_make") or kind.__module__ == torch.return_types.__name__
 
 
 def rows_of_piece(piece: Any, lists: Knowing) -> torch.Tensor | None:

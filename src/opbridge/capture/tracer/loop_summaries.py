@@ -76,6 +76,11 @@ class LoopSummary:
         identities: Which identities matter; all captures of a model share it.
         tells_more: Whether paths join only where the layouts of tensors are the same, and which of them share values.
         sizes_of_data: The lines that make tensors of a constant size which is read from data; see `sizes_of_data`.
+        ranges: The loops over ranges of a known length that ask before each iteration, by their functions and first
+            instructions: such a loop has decided more often than one run may.
+        knows_constants: Whether a number is known in a loop that is read from what depends on weights alone. Which
+            tensor that is may differ in each iteration.
+        has_known_constants: Whether there was one.
         asked: The decisions that earlier runs have asked for, which are ones also in runs that know their answers; see
             `control_flow.known_answers`.
     """
@@ -88,6 +93,9 @@ class LoopSummary:
     identities: Identities = field(default_factory=Identities)
     tells_more: bool = False
     sizes_of_data: frozenset[tuple[Source, int]] = frozenset()
+    ranges: set[tuple[CodeType, int]] = field(default_factory=set)
+    knows_constants: bool = True
+    has_known_constants: bool = False
     asked: frozenset[Hashable] = frozenset()
 
     def of_list(self, place: Hashable) -> ListSummary:

@@ -33,12 +33,12 @@ from opbridge.capture.tracer.list_forms import form_of
 from opbridge.capture.tracer.loop_filled_lists import copied, grown_length
 from opbridge.capture.tracer.model_functions import functions_of
 from opbridge.capture.tracer.repeated_lists import Repeated
-from opbridge.capture.tracer.sized_sequences import Joined, Range, SizedSequence, Unmodified
+from opbridge.capture.tracer.sized_sequences import AskedRange, Joined, Range, SizedSequence, Unmodified
 from opbridge.capture.tracer.symbolic_list import SymbolicList, chained, is_list, sequence_of
-from opbridge.capture.tracer.symbolic_loops import asks, runs_over
+from opbridge.capture.tracer.symbolic_loops import asks, asks_for_range, runs_over
 from opbridge.capture.tracer.tensor_sequences import Numbers, Rows
 
-__all__ = ["FOLLOWED", "FollowingCalls", "length", "renamed"]
+__all__ = ["FOLLOWED", "FollowingCalls", "integer_keys", "length", "renamed"]
 
 _PREFIX = "__opbridge_"
 _MOST_NAMES = 128
@@ -195,6 +195,10 @@ def _range(*limits: Any) -> Any:
             if isinstance(count, int):  # as in `range(0, length, length)`, where all is one part
                 return [start + index * step for index in range(count)]
             return Range(start, stop, step)
+
+    if asks_for_range(sys._getframe(1)) and all(type(each) is int for each in limits):
+        found = range(*limits)
+        return AskedRange(found.start, found.stop, found.step)
     return range(*limits)
 
 
@@ -309,18 +313,33 @@ def _decided(python: Callable[[Any], bool], values: Any) -> bool:
     return bool(truths.any() if python is any else truths.all())
 
 
+def integer_keys(values: Any, form: SizedSequence, key: Any) -> torch.Tensor | None:
+    """What a function gives for the elements of a sequence of a symbolic length; None where it gives no integers.
+
+    Args:
+        values: The sequence, or the list that has it as its form.
+        form: The sequence.
+        key: The function; None: the elements themselves.
+    """
+    if key is None:
+        return form.integers()
+    keys = SymbolicList()
+    for each in values:
+        keys.append(key(each))
+    found = sequence_of(keys)
+    return None if found is None else found.integers()
+
+
 def _sorted(values: Any, *, key: Any = None, reverse: bool = False) -> Any:
     """`sorted`: of a sequence of a symbolic length, by integers."""
     form = form_of(values) if is_list(values) else sequence_of(values)
     if form is None or not form.is_indexed:
         return sorted(values, key=key, reverse=reverse)
-    keys: Any = values
-    if key is not None:
-        keys = SymbolicList()
-        for each in values:
-            keys.append(key(each))
-    numbers = None if (of_keys := sequence_of(keys)) is None else of_keys.integers()
-    taken = None if numbers is None else form.taken(numbers.argsort(stable=True, descending=bool(reverse)))
+    keys = integer_keys(values, form, key)
+    if keys is None:
+        return sorted(values, key=key, reverse=reverse)
+    places, numbers = keys.argsort(stable=True, descending=bool(reverse)), form.integers()
+    taken = form.taken(places) if numbers is None else Numbers(numbers[places])
     return sorted(values, key=key, reverse=reverse) if taken is None else taken
 
 

@@ -27,6 +27,7 @@ from opbridge.capture.tracer import (
     refused_sizes,
     shape_functions,
     sparse_operators,
+    symbolic_loops,
     symbolic_scalars,
     triton_launches,
 )
@@ -263,8 +264,11 @@ class Recorder:
         for name, value in kwargs.items():
             fake_keywords[name], keywords[name] = self._converted(value)
         if torch.Tag.data_dependent_output in function.tags:
-            known, value = self.values.constants.result(function, arguments, keywords)
+            known, value = False, None
+            if symbolic_loops.knows_constants():
+                known, value = self.values.constants.result(function, arguments, keywords)
             if known:
+                symbolic_loops.note_constant()
                 return value
             size = packed_sequences.first_batch_size(function, arguments)
             if size is not None:

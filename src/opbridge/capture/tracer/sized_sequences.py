@@ -23,6 +23,7 @@ from opbridge.capture.tracer.symbolic_loops import asks, extending, iterations_o
 from opbridge.errors import CaptureError
 
 __all__ = [
+    "AskedRange",
     "Joined",
     "Range",
     "SizedSequence",
@@ -231,6 +232,9 @@ class Range(SizedSequence):
         numbers = torch.arange(self.length, device=device)
         return (numbers * self.step + self.start).to(dtype or torch.int64)
 
+    def integers(self) -> torch.Tensor | None:
+        return self.tensor()
+
     def elements(self) -> list[Any]:
         return list(range(int(self.start), int(self.stop), int(self.step)))
 
@@ -246,6 +250,13 @@ class Range(SizedSequence):
         if not -length <= index < length:
             raise IndexError("range object index out of range")
         return self.start + (index if index >= 0 else length + index) * self.step
+
+
+class AskedRange(Range):
+    """A range of a known length, whose loop asks before each iteration all the same."""
+
+    def is_of_data(self) -> bool:
+        return True
 
 
 def _within(index: Any, length: Any) -> Any:

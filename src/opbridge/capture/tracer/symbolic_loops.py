@@ -27,7 +27,7 @@ import torch
 
 from opbridge.base.python_private.comprehensions import is_in_comprehension
 from opbridge.base.python_private.instructions import instruction_at
-from opbridge.base.python_private.loops import end_of
+from opbridge.base.python_private.loops import end_of, loop_over
 from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private.torch_branch_operators import FIRST_ITERATION
 from opbridge.capture.tracer.append_only_lists import Iterations
@@ -43,7 +43,10 @@ __all__ = [
     "active_loops",
     "asking",
     "asks",
+    "asks_for_range",
     "iterations_of",
+    "knows_constants",
+    "note_constant",
     "runs_over",
 ]
 
@@ -85,6 +88,7 @@ class Loops:
         made: What has been made since the last decision; see `made_once`.
         numbers_read: The numbers of an index in a tensor; see `made_once`.
         numbers: Numbers the loops.
+        ranges: The loops over ranges of a known length, by their functions and first instructions.
         asked_of_data: Whether there was one whose number of iterations data decide.
         unrolled: The comprehensions, by their code and line, that have the iterations of the example, as they run as
             Python compiles them.
@@ -97,6 +101,7 @@ class Loops:
         self.lists = FollowedLists(learned)
         self.numbers = itertools.count()
         self.unrolled: list[tuple[CodeType, int]] = []
+        self.ranges: set[tuple[CodeType, int]] = set()
         self.asked_of_data = False
         self.numbers_read: dict[tuple[int, int, int], tuple[Any, torch.Tensor, Any]] = {}
         self.made: dict[Hashable, tuple[Any, tuple[Any, ...]]] = {}
@@ -135,7 +140,7 @@ class Loops:
         """The loops of a frame that run, by the offset of the instruction that begins an iteration."""
         running = [each for each in self.running if isinstance(each, SymbolicLoop)]
         found = {each.offset: each for each in running if each.frame is frame}
-        return found | {each.outer_offset: each for each in running if each.outer is frame}
+        return found | {outer.first: each for each in running for outer in each.span.outers() if outer.frame is frame}
 
 
 _active: list[Loops] = []
@@ -227,16 +232,6 @@ class SymbolicLoop:
         """Where the instruction is that begins an iteration."""
         return self.span.first
 
-    @property
-    def outer(self) -> FrameType | None:
-        """Where it is the loop of a generator, the frame that goes over that."""
-        return None if self.span.outer is None else self.span.outer.frame
-
-    @property
-    def outer_offset(self) -> int:
-        """Where the instruction is that does so; -1 where there is none."""
-        return -1 if self.span.outer is None else self.span.outer.first
-
     def __iter__(self) -> SymbolicLoop:
         return self
 
@@ -277,12 +272,10 @@ class SymbolicLoop:
             return True
         if instruction_at(frame.f_code, frame.f_lasti).name != "FOR_ITER":
             return False
-        outer: LoopSpan | None = None
+        outer = LoopSpan.around_generator(frame)
         if frame.f_code.co_flags & inspect.CO_GENERATOR:
-            caller = frame.f_back
-            if caller is not None and caller.f_code in _NOT_FOLLOWED:
+            if outer is not None and any(each.frame.f_code in _NOT_FOLLOWED for each in (outer, *outer.outers())):
                 return False
-            outer = None if caller is None else LoopSpan.around(caller)
         elif is_in_comprehension(frame.f_code, frame.f_lasti):
             self._loops.unrolled.append((frame.f_code, frame.f_lineno))
             return False
@@ -298,8 +291,8 @@ class SymbolicLoop:
         loops = self._loops
         loops.begin(self)
         loops.asked_of_data |= self.counted.is_of_data()
-        frames = [span.frame] if span.outer is None else [span.frame, span.outer.frame]
-        loops.lists.begin(self, frames, (span.frame.f_code, span.first), loops.running)
+        frames = [span.frame, *(each.frame for each in span.outers())]
+        loops.lists.begin(self, frames, span.place(), loops.running)
 
     def _end_iteration(self) -> None:
         assert self.counter is not None
@@ -321,6 +314,33 @@ class SymbolicLoop:
         return self.counted.length if self.is_over else self._index
 
 
+def asks_for_range(frame: FrameType) -> bool:
+    """Whether a loop over a range of a known length asks before each iteration.
+
+    Args:
+        frame: The frame that calls `range`.
+    """
+    first = loop_over(frame.f_code, instruction_at(frame.f_code, frame.f_lasti).offset) if _active else None
+    if first is None:
+        return False
+    _active[-1].ranges.add((frame.f_code, first))
+    return (frame.f_code, first) in _active[-1].learned.ranges
+
+
+def knows_constants() -> bool:
+    """Whether a number is known that is read now from what depends on weights alone; see `LoopSummary`."""
+    if not _active or not _active[-1].running:
+        return True
+    return _active[-1].learned.knows_constants
+
+
+def note_constant() -> None:
+    """Notes that such a number was known."""
+    if _active and _active[-1].running:
+        _active[-1].learned.has_known_constants = True
+
+
 def runs_over(frame: FrameType) -> bool:
     """Whether a frame goes over a generator whose loop asks before each iteration."""
-    return bool(_active) and any(isinstance(each, SymbolicLoop) and each.outer is frame for each in _active[-1].running)
+    loops = [each for each in _active[-1].running if isinstance(each, SymbolicLoop)] if _active else []
+    return any(outer.frame is frame for each in loops for outer in each.span.outers())
