@@ -152,7 +152,7 @@ class BranchOracle:
         asking = self.loops.asking
         self.loops.made.clear()
         if len(self.events) >= _MOST_EVENTS or (asking is None and self._has_decided_enough()):
-            if self._asks_for_ranges(outermost):
+            if self._has_new_range(outermost):
                 raise LoopsSummarized
             raise PathsRefused(
                 f"The model cannot be captured: it evaluates more than {_MOST_DECISIONS} data-dependent conditions "
@@ -253,18 +253,19 @@ class BranchOracle:
         finally:
             self._knows = knows
 
-    def _asks_for_ranges(self, outermost: FrameType) -> bool:
-        """Whether a loop over a range of a known length is running, and is to ask before each iteration from now on."""
+    def _has_new_range(self, outermost: FrameType) -> bool:
+        """Whether a loop over a range of a known length is running, the innermost of which is to ask from now on."""
         loops = self.loops
-        running = {
+        running = (
             (frame.f_code, loop.first)
-            for frame in frames_between(sys._getframe(1), outermost)
-            for loop in for_loops(frame.f_code)
+            for frame in reversed(list(frames_between(sys._getframe(1), outermost)))
+            for loop in reversed(for_loops(frame.f_code))
             if loop.first <= frame.f_lasti < loop.end
-        }
-        new = (running & loops.ranges) - loops.learned.ranges
-        loops.learned.ranges |= new
-        return bool(new)
+        )
+        new = next((each for each in running if each in loops.ranges and each not in loops.learned.ranges), None)
+        if new is not None:
+            loops.learned.ranges.add(new)
+        return new is not None
 
     def _has_decided_enough(self) -> bool:
         """Whether as many decisions have been asked for as there may be, beside those of loops."""
