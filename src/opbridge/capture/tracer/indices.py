@@ -55,9 +55,13 @@ def write_at(x: torch.Tensor, index: Any, value: Any) -> bool:
     items = list(index) if isinstance(index, tuple) else [index]
     if not any(isinstance(item, torch.SymInt) or _holds_number(item) for item in items):
         return False
-    part = index_by(x, items)
-    if part is None:
+    found = _part(x, items)
+    if found is None:
         return False
+    part, rest = found
+    if rest:
+        part[rest] = value
+        return True
     if isinstance(value, torch.Tensor):
         while value.dim() > part.dim() and isinstance(value.shape[0], int) and value.shape[0] == 1:
             value = value[0]  # as torch leaves out leading dimensions of 1
@@ -71,22 +75,32 @@ def write_at(x: torch.Tensor, index: Any, value: Any) -> bool:
 
 
 def index_by(x: torch.Tensor, items: list[Any]) -> Any:
-    """An index of numbers, slices, None and Ellipsis, as operators; None where there is anything else in it."""
-    if not all(
-        item is None or item is ... or isinstance(item, (int, torch.SymInt, slice)) or is_number(item) for item in items
-    ):
+    """An index of numbers, slices, tensors, None and Ellipsis, as operators; None where anything else is in it."""
+    found = _part(x, items)
+    if found is None:
         return None
-    if any(isinstance(item, bool) for item in items):
+    part, rest = found
+    return part[rest] if rest else part
+
+
+def _part(x: torch.Tensor, items: list[Any]) -> tuple[torch.Tensor, tuple[Any, ...]] | None:
+    """The part of a tensor that numbers and slices give, and the index of that by the tensors among the items.
+
+    As torch takes them, numbers select before tensors index: `x[i, :, places]` is `x[i][:, places]`.
+    """
+    if not all(map(_is_taken, items)):
         return None
     if ... in [item for item in items if not isinstance(item, torch.Tensor)]:
         at = next(i for i, item in enumerate(items) if item is ...)
-        missing = x.dim() - sum(item is not None and item is not ... for item in items)
+        missing = x.dim() - sum(map(_width, items))
         items = [*items[:at], *[slice(None)] * missing, *items[at + 1 :]]
+    rest: list[Any] = []
     dim = 0
     for item in items:
         if item is None:
             x = torch.unsqueeze(x, dim)
             dim += 1
+            rest.append(slice(None))
         elif isinstance(item, slice):
             step = 1 if item.step is None else number(item.step)
             if isinstance(step, torch.SymInt):
@@ -94,6 +108,25 @@ def index_by(x: torch.Tensor, items: list[Any]) -> Any:
             if item.start is not None or item.stop is not None or not isinstance(step, int) or step != 1:
                 x = torch.ops.aten.slice(x, dim, number(item.start), number(item.stop), step)
             dim += 1
+            rest.append(slice(None))
+        elif isinstance(item, torch.Tensor) and not is_number(item):
+            dim += _width(item)
+            rest.append(item)
         else:
             x = torch.select(x, dim, number(item))
-    return x
+    return x, tuple(rest) if any(isinstance(each, torch.Tensor) for each in rest) else ()
+
+
+def _is_taken(item: Any) -> bool:
+    """Whether an item of an index is a number, a slice, a tensor, None or Ellipsis."""
+    if isinstance(item, bool):
+        return False
+    return item is None or item is ... or isinstance(item, int | torch.SymInt | slice | torch.Tensor)
+
+
+def _width(item: Any) -> int:
+    """How many dimensions of a tensor an item of an index is for."""
+    if item is None or item is ...:
+        return 0
+    is_mask = isinstance(item, torch.Tensor) and item.dtype in (torch.bool, torch.uint8)
+    return item.dim() if is_mask else 1
