@@ -18,26 +18,26 @@ from reported_models.report import Case, form, module
 _WIDTH = 4
 
 
-def _parts(*lengths: int) -> tuple[Tensor, Tensor]:
+def some_parts(*lengths: int) -> tuple[Tensor, Tensor]:
     """Rows [sum of the lengths, 4], and the lengths."""
     return torch.randn(sum(lengths), _WIDTH), torch.tensor(lengths)
 
 
-def _split(function: Callable[[Sequence[Tensor]], Any]) -> Case:
+def of_parts(function: Callable[[Sequence[Tensor]], Any]) -> Case:
     """A function of the parts that a list of lengths gives: the rows, and the number of parts, are dynamic."""
 
     def forward(x: Tensor, lengths: Tensor) -> Any:
         return function(x.split(lengths.tolist()))
 
     others = [(3,), (1, 5, 2), (2, 2, 2, 2, 1), (6, 1)]
-    return Case(module(forward), _parts, (2, 4, 3), others, ({0: "rows"}, {0: "parts"}))
+    return Case(module(forward), some_parts, (2, 4, 3), others, ({0: "rows"}, {0: "parts"}))
 
 
 def _padded(batch: int, length: int, *lengths: int) -> tuple[Tensor, Tensor]:
     return torch.randn(batch, length, _WIDTH), torch.tensor(lengths)
 
 
-def _rows(function: Callable[[Tensor, Tensor], Any]) -> Case:
+def of_rows(function: Callable[[Tensor, Tensor], Any]) -> Case:
     """A function of a padded batch and its lengths: the batch and the length are dynamic."""
     others = [(1, 5, 3), (2, 4, 4, 1), (4, 9, 2, 9, 1, 5)]
     return Case(module(function), _padded, (3, 6, 2, 6, 4), others, ({0: "batch", 1: "length"}, {0: "batch"}))
@@ -52,7 +52,7 @@ def pad_list() -> Case:
             padded[i, : each.size(0)] = each
         return padded
 
-    return _rows(forward)
+    return of_rows(forward)
 
 
 @form("lists", "padded at the left to the longest")
@@ -62,7 +62,7 @@ def collate_left() -> Case:
         longest = max(len(each) for each in rows)
         return torch.stack([pad(each, (0, 0, longest - len(each), 0)) for each in rows])
 
-    return _rows(forward)
+    return of_rows(forward)
 
 
 @form("lists", "rows expanded by their durations, then padded")
@@ -128,12 +128,12 @@ def best_of_classes() -> Case:
 
 @form("lists", "a softmax over each part, joined again")
 def segment_softmax() -> Case:
-    return _split(lambda parts: torch.cat([softmax(each, 0) for each in parts]))
+    return of_parts(lambda parts: torch.cat([softmax(each, 0) for each in parts]))
 
 
 @form("lists", "statistics of each part")
 def readout() -> Case:
-    return _split(lambda parts: torch.stack([torch.cat([each.mean(0), each.amax(0), each.sum(0)]) for each in parts]))
+    return of_parts(lambda parts: torch.stack([torch.cat([each.mean(0), each.amax(0), each.sum(0)]) for each in parts]))
 
 
 @form("lists", "positions of grids of patches")
@@ -191,7 +191,7 @@ def decayed() -> Case:
             states.append(states[-1] * 0.5 + x[:, step])
         return torch.stack(states, 1)
 
-    return _rows(forward)
+    return of_rows(forward)
 
 
 @form("lists", "a cache that grows until a token ends it")
@@ -238,17 +238,17 @@ def transposed() -> Case:
         sums, lengths = zip(*[(each.sum(0), each.new_tensor(float(len(each)))) for each in parts], strict=True)
         return torch.stack(sums), torch.stack(lengths)
 
-    return _split(forward)
+    return of_parts(forward)
 
 
 @form("lists", "map over the parts")
 def mapped() -> Case:
-    return _split(lambda parts: torch.stack(list(map(lambda each: each.mean(0), parts))))  # noqa: C417 (the form)
+    return of_parts(lambda parts: torch.stack(list(map(lambda each: each.mean(0), parts))))  # noqa: C417 (the form)
 
 
 @form("lists", "functools.reduce over the parts")
 def reduced() -> Case:
-    return _split(lambda parts: functools.reduce(torch.maximum, [each.sum(0) for each in parts]))
+    return of_parts(lambda parts: functools.reduce(torch.maximum, [each.sum(0) for each in parts]))
 
 
 @form("lists", "offsets by itertools.accumulate")
@@ -258,7 +258,7 @@ def accumulated() -> Case:
         starts = [0, *ends[:-1]]
         return torch.stack([x[start:end].amax(0) for start, end in zip(starts, ends, strict=True)])
 
-    return Case(module(forward), _parts, (2, 4, 3), [(3,), (1, 5, 2), (6, 1)], ({0: "rows"}, {0: "parts"}))
+    return Case(module(forward), some_parts, (2, 4, 3), [(3,), (1, 5, 2), (6, 1)], ({0: "rows"}, {0: "parts"}))
 
 
 @form("lists", "tensor_split at bounds that are a tensor")
@@ -280,12 +280,12 @@ def two_groups() -> Case:
             groups["short" if each.shape[0] < 3 else "long"].append(each.mean(0))
         return torch.stack(groups["short"]), torch.stack(groups["long"])
 
-    return _split(forward)
+    return of_parts(forward)
 
 
 @form("lists", "the parts that are long enough")
 def filtered() -> Case:
-    return _split(lambda parts: torch.cat([each for each in parts if each.shape[0] > 1] + [torch.zeros(1, _WIDTH)]))
+    return of_parts(lambda parts: torch.cat([each for each in parts if each.shape[0] > 1] + [torch.zeros(1, _WIDTH)]))
 
 
 @form("lists", "in reverse order, with insert at the begin")
@@ -296,7 +296,7 @@ def inserted() -> Case:
             rows.insert(0, each.sum(0))
         return torch.stack(rows)
 
-    return _split(forward)
+    return of_parts(forward)
 
 
 @form("lists", "gone over in reverse")
@@ -308,7 +308,7 @@ def backwards() -> Case:
             states.append(state)
         return torch.stack(states[::-1])
 
-    return _split(forward)
+    return of_parts(forward)
 
 
 @form("lists", "the last two, in a deque")
@@ -321,12 +321,12 @@ def last_two() -> Case:
             rows.append(recent[0] + 2 * recent[1])
         return torch.stack(rows)
 
-    return _split(forward)
+    return of_parts(forward)
 
 
 @form("lists", "numbered from 1")
 def numbered() -> Case:
-    return _split(lambda parts: torch.stack([each.sum(0) / i for i, each in enumerate(parts, start=1)]))
+    return of_parts(lambda parts: torch.stack([each.sum(0) / i for i, each in enumerate(parts, start=1)]))
 
 
 @form("lists", "any and all of a generator over the parts")
@@ -339,7 +339,7 @@ def any_and_all() -> Case:
             x = x + 1
         return x
 
-    return _split(forward)
+    return of_parts(forward)
 
 
 @form("lists", "states in a tuple that grows")
@@ -352,7 +352,7 @@ def tuple_of_states() -> Case:
             states += (state,)
         return torch.stack(states, dim=1)
 
-    return _rows(forward)
+    return of_rows(forward)
 
 
 @form("lists", "lists of lists made flat by itertools.chain")
@@ -361,7 +361,7 @@ def chained() -> Case:
         pairs = [[each.mean(0), each.amax(0)] for each in parts]
         return torch.stack(list(itertools.chain.from_iterable(pairs)))
 
-    return _split(forward)
+    return of_parts(forward)
 
 
 @form("lists", "lists of lists made flat by a comprehension")
@@ -370,7 +370,7 @@ def flattened() -> Case:
         pairs = [[each[0], each[-1]] for each in parts]
         return torch.stack([row for pair in pairs for row in pair])
 
-    return _split(forward)
+    return of_parts(forward)
 
 
 @form("lists", "[tensor] * n, with n from data")
@@ -386,7 +386,7 @@ def repeated() -> Case:
 
 @form("lists", "a block for each part on the diagonal")
 def block_diagonal() -> Case:
-    return _split(lambda parts: torch.block_diag(*[each @ each.T for each in parts]))
+    return of_parts(lambda parts: torch.block_diag(*[each @ each.T for each in parts]))
 
 
 @form("lists", "a mask that is written for each packed sequence")
@@ -401,7 +401,7 @@ def packed_mask() -> Case:
             start = end
         return softmax(x @ x.T + mask, -1) @ x
 
-    return Case(module(forward), _parts, (2, 4, 3), [(3,), (1, 5, 2), (6, 1)], ({0: "rows"}, {0: "parts"}))
+    return Case(module(forward), some_parts, (2, 4, 3), [(3,), (1, 5, 2), (6, 1)], ({0: "rows"}, {0: "parts"}))
 
 
 @form("lists", "bounds of two lists at once")
@@ -419,7 +419,7 @@ def two_lists() -> Case:
 
 @form("lists", "the row with the best score of each part")
 def best_of_parts() -> Case:
-    return _split(lambda parts: torch.stack([each[each[:, 0].argmax()] for each in parts]))
+    return of_parts(lambda parts: torch.stack([each[each[:, 0].argmax()] for each in parts]))
 
 
 @form("lists", "lengths and sums as a tensor of numbers")
@@ -427,7 +427,7 @@ def tensors_of_numbers() -> Case:
     def forward(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         return torch.tensor([len(each) for each in parts]), torch.stack([each.sum() for each in parts])
 
-    return _split(forward)
+    return of_parts(forward)
 
 
 @form("lists", "three parts by name")
@@ -436,7 +436,7 @@ def three_by_name() -> Case:
         first, second, third = x.split(lengths.tolist())
         return torch.cat([third, first * 2, second.flip(0)])
 
-    return Case(module(forward), _parts, (2, 4, 3), [(3, 1, 1), (1, 5, 2), (0, 6, 1)], ({0: "rows"}, None))
+    return Case(module(forward), some_parts, (2, 4, 3), [(3, 1, 1), (1, 5, 2), (0, 6, 1)], ({0: "rows"}, None))
 
 
 @form("lists", "each of three layers with its part")
@@ -449,7 +449,7 @@ def layer_of_part() -> Case:
         def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
             return torch.cat([layer(each) for layer, each in zip(self.layers, x.split(lengths.tolist()), strict=True)])
 
-    return Case(Layers(), _parts, (2, 4, 3), [(3, 1, 1), (1, 5, 2), (2, 0, 1)], ({0: "rows"}, None))
+    return Case(Layers(), some_parts, (2, 4, 3), [(3, 1, 1), (1, 5, 2), (2, 0, 1)], ({0: "rows"}, None))
 
 
 @form("lists", "each row reversed up to its length, then padded")
@@ -457,7 +457,7 @@ def reversed_rows() -> Case:
     def forward(x: Tensor, lengths: Tensor) -> Tensor:
         return pad_sequence([row[:n].flip(0) for row, n in zip(x, lengths.tolist(), strict=True)], True, -1.0)
 
-    return _rows(forward)
+    return of_rows(forward)
 
 
 @form("lists", "a recurrent network over each part, its last state")
@@ -470,7 +470,7 @@ def recurrent_over_parts() -> Case:
         def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
             return torch.cat([self.rnn(each.unsqueeze(0))[1][0] for each in x.split(lengths.tolist())])
 
-    return Case(Encoder(), _parts, (2, 4, 3), [(3,), (1, 5, 2), (6, 1)], ({0: "rows"}, {0: "parts"}))
+    return Case(Encoder(), some_parts, (2, 4, 3), [(3,), (1, 5, 2), (6, 1)], ({0: "rows"}, {0: "parts"}))
 
 
 @form("lists", "attention within each part, with a norm of the part")
@@ -487,7 +487,7 @@ def attention_in_parts() -> Case:
                 mixed.append(self.attention(rows, rows, rows, need_weights=False)[0].squeeze(0))
             return x + torch.cat(mixed, dim=0)
 
-    return Case(Attention(), _parts, (2, 4, 3), [(3,), (1, 5, 2), (6, 1)], ({0: "rows"}, {0: "parts"}))
+    return Case(Attention(), some_parts, (2, 4, 3), [(3,), (1, 5, 2), (6, 1)], ({0: "rows"}, {0: "parts"}))
 
 
 @form("lists", "crops of an image at boxes from data, scaled to one size")
@@ -516,4 +516,4 @@ def nearest_of_parts() -> Case:
             rows.append(distances.topk(min(2, each.shape[0]), largest=False).values.amax(0).sum()[None])
         return torch.cat(rows)
 
-    return _split(forward)
+    return of_parts(forward)

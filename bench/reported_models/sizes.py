@@ -13,14 +13,16 @@ from torch.nn import functional as F
 from reported_models.report import Case, form, module
 
 
-def _rows(function: Callable[[Tensor], Any] | nn.Module, width: int = 4, others: Sequence[Sequence[int]] = ()) -> Case:
+def of_rows(
+    function: Callable[[Tensor], Any] | nn.Module, width: int = 4, others: Sequence[Sequence[int]] = ()
+) -> Case:
     """A model of [batch, length, width]: the batch and the length are dynamic."""
     model = function if isinstance(function, nn.Module) else module(function)
     others = others or [(1, 5), (3, 12), (2, 1), (1, 8), (2, 31)]
     return Case(model, lambda b, n: (torch.randn(b, n, width),), (2, 7), others, ({0: "batch", 1: "length"},))
 
 
-def _images(
+def of_images(
     function: Callable[[Tensor], Any] | nn.Module,
     channels: int = 4,
     others: Sequence[Sequence[int]] = ((1, 8, 8), (3, 11, 6), (1, 5, 16), (2, 24, 17)),
@@ -39,7 +41,7 @@ def relative_shift() -> Case:
         padded = torch.cat([scores.new_zeros(batch, length, 1), scores], 2)
         return padded.view(batch, others + 1, length)[:, 1:].view_as(scores)
 
-    return _rows(forward)
+    return of_rows(forward)
 
 
 @form("sizes", "windows of a padded image, and back to its size")
@@ -61,7 +63,7 @@ def windows() -> Case:
             x = x[:, :h, :w, :].contiguous()
         return x
 
-    return _images(forward)
+    return of_images(forward)
 
 
 @form("sizes", "space to depth of an image that is cropped to even sizes")
@@ -70,7 +72,7 @@ def cropped_to_even() -> Case:
         h, w = x.shape[-2] // 2 * 2, x.shape[-1] // 2 * 2
         return F.pixel_unshuffle(x[..., :h, :w], 2)
 
-    return _images(forward)
+    return of_images(forward)
 
 
 @form("sizes", "attention in chunks of a padded sequence")
@@ -83,7 +85,7 @@ def chunks_of_padded() -> Case:
         chunks = torch.softmax(chunks @ chunks.mT, -1) @ chunks
         return chunks.reshape(x.shape)[:, :length]
 
-    return _rows(forward)
+    return of_rows(forward)
 
 
 @form("sizes", "a mask of the lengths after two convolutions, by their formula")
@@ -126,7 +128,7 @@ def padded_skips() -> Case:
             x = F.pad(x, [columns // 2, columns - columns // 2, rows // 2, rows - rows // 2])
             return self.last(torch.cat([skip, x], dim=1))
 
-    return _images(UNet())
+    return of_images(UNet())
 
 
 @form("sizes", "scaled to the size of a skip, over three levels")
@@ -146,7 +148,7 @@ def scaled_to_skips() -> Case:
                 x = F.interpolate(x, size=skip.shape[-2:], mode="bilinear", align_corners=True) + skip
             return x
 
-    return _images(Pyramid())
+    return of_images(Pyramid())
 
 
 @form("sizes", "ALiBi's distances")
@@ -158,7 +160,7 @@ def alibi() -> Case:
         scores = (x @ x.mT)[:, None] + slopes[:, None, None] * distances
         return torch.softmax(scores, -1) @ x[:, None]
 
-    return _rows(forward)
+    return of_rows(forward)
 
 
 @form("sizes", "a table of positions that grows when a sequence is longer")
@@ -177,7 +179,7 @@ def growing_table() -> Case:
                 self.grow(x.size(1))
             return x + self.table[: x.size(1)]
 
-    return _rows(Positions())
+    return of_rows(Positions())
 
 
 @form("sizes", "frames that overlap, and their sum by fold")
@@ -188,12 +190,12 @@ def overlapping_frames() -> Case:
         length = (frames.shape[1] - 1) * 2 + 4
         return F.fold(frames.transpose(1, 2), (1, length), (1, 4), stride=(1, 2))[:, 0, 0]
 
-    return _rows(forward, others=[(1, 4), (3, 12), (2, 5), (2, 31)])
+    return of_rows(forward, others=[(1, 4), (3, 12), (2, 5), (2, 31)])
 
 
 @form("sizes", "pooled to half of the height and a third of the width")
 def pooled_to_quotients() -> Case:
-    return _images(lambda x: F.adaptive_avg_pool2d(x, (x.shape[-2] // 2, x.shape[-1] // 3)))
+    return of_images(lambda x: F.adaptive_avg_pool2d(x, (x.shape[-2] // 2, x.shape[-1] // 3)))
 
 
 @form("sizes", "even and odd steps, merged by the parity of the length")
@@ -205,7 +207,7 @@ def even_and_odd() -> Case:
         even, odd = x[:, 0::2], x[:, 1::2]
         return torch.stack([even + odd, even - odd], 2).flatten(1, 2)[:, :length]
 
-    return _rows(forward)
+    return of_rows(forward)
 
 
 @form("sizes", "pairs of tokens merged, the last one padded where it is single")
@@ -221,7 +223,7 @@ def merged_pairs() -> Case:
                 x = F.pad(x, (0, 0, 0, 1))
             return self.reduce(self.norm(x.view(b, -1, 2 * c)))
 
-    return _rows(Merging())
+    return of_rows(Merging())
 
 
 @form("sizes", "pooled by 2 until one step is left")
@@ -232,12 +234,12 @@ def pooled_to_one() -> Case:
             x = F.avg_pool1d(x, 2, ceil_mode=True)
         return x[..., 0]
 
-    return _rows(forward)
+    return of_rows(forward)
 
 
 @form("sizes", "layer_norm over all but the batch")
 def norm_over_sizes() -> Case:
-    return _rows(lambda x: F.layer_norm(x, x.shape[1:]))
+    return of_rows(lambda x: F.layer_norm(x, x.shape[1:]))
 
 
 @form("sizes", "landmarks of a sequence that is padded to a multiple of their number")
@@ -249,7 +251,7 @@ def landmarks() -> Case:
         attended = torch.softmax(x @ means.mT, -1) @ means
         return attended[:, -n:]
 
-    return _rows(forward)
+    return of_rows(forward)
 
 
 @form("sizes", "a projection of the length by a part of a table")
@@ -263,12 +265,12 @@ def low_rank() -> Case:
             keys = torch.einsum("bnd,nk->bkd", x, self.table[: x.shape[1]])
             return torch.softmax(x @ keys.mT, -1) @ keys
 
-    return _rows(Linformer())
+    return of_rows(Linformer())
 
 
 @form("sizes", "rolled by half of the length")
 def rolled() -> Case:
-    return _rows(lambda x: torch.roll(x, x.shape[1] // 2, 1) + torch.roll(x, -(x.shape[1] // 3), dims=1))
+    return of_rows(lambda x: torch.roll(x, x.shape[1] // 2, 1) + torch.roll(x, -(x.shape[1] // 3), dims=1))
 
 
 @form("sizes", "a causal mask between two lengths")
@@ -295,7 +297,7 @@ def coordinates() -> Case:
         grid = torch.stack(torch.meshgrid(rows, columns, indexing="ij")).expand(b, -1, -1, -1)
         return torch.cat([x, grid], 1)
 
-    return _images(forward)
+    return of_images(forward)
 
 
 @form("sizes", "an affine grid of the image's size")
@@ -304,7 +306,7 @@ def affine() -> Case:
         theta = torch.tensor([[0.9, 0.1, 0.0], [-0.1, 0.8, 0.2]]).expand(x.shape[0], -1, -1)
         return F.grid_sample(x, F.affine_grid(theta, list(x.size()), align_corners=False), align_corners=False)
 
-    return _images(forward)
+    return of_images(forward)
 
 
 @form("sizes", "the centre of a skip, cropped to the size of another image")
@@ -319,7 +321,7 @@ def centre_crop() -> Case:
             top, left = (x.shape[2] - y.shape[2]) // 2, (x.shape[3] - y.shape[3]) // 2
             return torch.cat([x[:, :, top : top + y.shape[2], left : left + y.shape[3]], y], 1)
 
-    return _images(Crop(), others=((1, 8, 8), (3, 11, 6), (1, 6, 16), (2, 24, 17)))
+    return of_images(Crop(), others=((1, 8, 8), (3, 11, 6), (1, 6, 16), (2, 24, 17)))
 
 
 @form("sizes", "a Haar wavelet, reflected at odd sizes, and back")
@@ -333,7 +335,7 @@ def wavelet() -> Case:
         both[..., ::2], both[..., 1::2] = low + high, low - high
         return both[..., :n].transpose(1, 2)
 
-    return _rows(forward)
+    return of_rows(forward)
 
 
 @form("sizes", "a transposed convolution with the size of its input asked for")
@@ -348,7 +350,7 @@ def asked_output_size() -> Case:
             x = x.transpose(1, 2)
             return self.up(self.down(x), output_size=x.size())
 
-    return _rows(Sampled(), others=[(1, 5), (3, 12), (1, 8), (2, 31)])
+    return of_rows(Sampled(), others=[(1, 5), (3, 12), (1, 8), (2, 31)])
 
 
 @form("sizes", "a spectrogram and its inverse of the same length")
@@ -359,7 +361,7 @@ def spectrogram() -> Case:
         louder = torch.view_as_complex(torch.view_as_real(spectrum) * 2)
         return torch.istft(louder, 8, 2, window=window, length=x.shape[1])
 
-    return _rows(forward, others=[(1, 9), (3, 12), (2, 31)])
+    return of_rows(forward, others=[(1, 9), (3, 12), (2, 31)])
 
 
 @form("sizes", "a multiple of 8 as height, patches of 4 and a table of positions that is scaled")
@@ -396,7 +398,7 @@ def heads_of_grids() -> Case:
         mixed = (scores @ tokens).transpose(2, 3).reshape(b, c, h, w)
         return mixed[..., ::2, :].repeat_interleave(2, 2)[..., :h, :]
 
-    return _images(forward)
+    return of_images(forward)
 
 
 @form("sizes", "a loop over the rows of a batch")
@@ -404,7 +406,7 @@ def rows_of_batch() -> Case:
     def forward(x: Tensor) -> Tensor:
         return torch.stack([x[i] / x[i].abs().amax().clamp(min=1e-3) for i in range(x.shape[0])])
 
-    return _rows(forward)
+    return of_rows(forward)
 
 
 @form("sizes", "in steps of a third of the length")
@@ -413,7 +415,7 @@ def stepped() -> Case:
         step = max(x.shape[1] // 3, 1)
         return torch.cat([each.mean(1, keepdim=True) for each in x.split(step, 1)], 1)
 
-    return _rows(forward)
+    return of_rows(forward)
 
 
 @form("sizes", "the median of the neighbours, by unfold of a reflected image")
@@ -423,7 +425,7 @@ def neighbours() -> Case:
         patches = F.unfold(F.pad(x, (1, 1, 1, 1), mode="reflect"), 3).view(b, c, 9, h, w)
         return patches.median(2).values
 
-    return _images(forward)
+    return of_images(forward)
 
 
 @form("sizes", "squeeze and excitation with the size in the scale")
@@ -432,7 +434,7 @@ def mean_by_size() -> Case:
         scale = 1.0 / (x.shape[2] * x.shape[3]) ** 0.5
         return x * torch.sigmoid(x.sum((2, 3), keepdim=True) * scale)
 
-    return _images(forward)
+    return of_images(forward)
 
 
 @form("sizes", "the shorter side decides how an image is scaled")
@@ -445,4 +447,4 @@ def shorter_side() -> Case:
             size = (int(8 * h / w), 8)
         return F.interpolate(x, size=size, mode="bilinear", align_corners=False)
 
-    return _images(forward)
+    return of_images(forward)
