@@ -1,9 +1,9 @@
 """`in`, `functools.reduce`, `filter` and functions of `itertools` as loops in Python.
 
 Python's own go over a sequence in C, so that no loop asks whether there is a further element of one of a symbolic
-length, and what they ask of each element has one place in the model. The frames of these
-functions count as the model's, as those of `filling` do: a decision in them shows what their variables hold. What a
-function gives is a generator where Python's gives an iterator. No function here handles an error.
+length, and what they ask of each element has one place in the model. The frames of these functions count as the
+model's, as those of `filling` do: a decision in them shows what their variables hold. What a function gives is a
+generator where Python's gives an iterator. No function here handles an error.
 """
 
 from __future__ import annotations

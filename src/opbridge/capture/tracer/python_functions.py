@@ -100,7 +100,8 @@ class PythonFunctions(TorchFunctionMode):
             if found is not None:
                 return found
         elif function is torch.Tensor.new_tensor and len(args) == 2 and not isinstance(args[1], torch.Tensor):
-            given = {"dtype": args[0].dtype, "device": args[0].device} | (kwargs or {})
+            asked = {name: each for name, each in (kwargs or {}).items() if each is not None}
+            given = {"dtype": args[0].dtype, "device": args[0].device} | asked
             return self.__torch_function__(torch.tensor, kinds, args[1:], given)
         elif function in _OF_SEQUENCES and args and (sequence := sequence_of(args[0])) is not None:
             given = dict(zip(("dtype", "device"), args[1:], strict=False)) | (kwargs or {})
