@@ -55,10 +55,10 @@ FAULTS: tuple[Fault, ...] = (
         "counting-down",
         "control flow",
         "capture/tracer/sized_sequences.py",
-        "return element < self.stop if self.step > 0 else element > self.stop",
-        "return element < self.stop if self.step > 0 else element >= self.stop",
+        "return element < self.stop if self._is_rising else element > self.stop",
+        "return element < self.stop if self._is_rising else element >= self.stop",
         ("tests/capture/tracer/test_sized_sequences.py", "tests/capture/control_flow/test_data_branches.py"),
-        "a loop over a range that counts down has a turn too many",
+        "a loop over a range that counts down has an iteration too many",
     ),
     Fault(
         "condition-of-a-nested-if",
