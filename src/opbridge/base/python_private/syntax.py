@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, TypeAlias, TypeVar
 
-__all__ = ["Function", "bodies", "recompiled", "statement_at"]
+__all__ = ["Function", "bodies", "outside_loops", "recompiled", "statement_at"]
 
 _FEATURES = functools.reduce(
     lambda flags, name: flags | getattr(features, name).compiler_flag, features.all_feature_names, 0
@@ -144,6 +144,14 @@ def bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield getattr(statement, name, [])
     for name in ("handlers", "cases"):
         yield from (each.body for each in getattr(statement, name, []))
+
+
+def outside_loops(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and those in it, without the bodies of the loops in it."""
+    yield node
+    inner = node.orelse if isinstance(node, ast.For | ast.AsyncFor | ast.While) else ast.iter_child_nodes(node)
+    for each in inner:
+        yield from outside_loops(each)
 
 
 def _lambdas(node: ast.AST, owner: str | None) -> Iterator[tuple[Function, str | None]]:

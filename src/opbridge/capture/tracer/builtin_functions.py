@@ -20,11 +20,10 @@ import torch
 from opbridge.base.attributes import replacing
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.filling import filled_list
-from opbridge.capture.tracer.list_forms import form_of
 from opbridge.capture.tracer.loop_filled_lists import gathered, gathered_numbers
 from opbridge.capture.tracer.model_functions import OTHER_PACKAGES
-from opbridge.capture.tracer.number_calls import integer_keys, length
-from opbridge.capture.tracer.symbolic_list import is_list, sequence_of
+from opbridge.capture.tracer.number_calls import length, with_keys
+from opbridge.capture.tracer.symbolic_list import sequence_of
 
 __all__ = ["following_sizes"]
 
@@ -71,9 +70,8 @@ def _extreme(python: Callable[..., Any], of_sizes: Callable[..., Any], is_better
         if len(values) == 1 and not settings and (integers := _integers(values[0])) is not None:
             return getattr(integers, python.__name__)().item()
         if len(values) == 1 and settings.keys() == {"key"}:
-            form = form_of(values[0]) if is_list(values[0]) else sequence_of(values[0])
-            keys = None if form is None or not form.is_indexed else integer_keys(values[0], form, settings["key"])
-            if form is not None and keys is not None:
+            if (found := with_keys(values[0], settings["key"])) is not None:
+                form, keys = found
                 return form[(keys.argmax() if python.__name__ == "max" else keys.argmin()).item()]
         given = values[0] if len(values) == 1 and isinstance(values[0], (list, tuple)) else values
         if settings or not given:

@@ -12,13 +12,13 @@ The length of the list is the number of the iteration then, also where the loop 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+
+from opbridge.base.python_private.syntax import outside_loops
 
 __all__ = ["as_for_loop"]
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv)
 _RESIZING = frozenset({"resize_", "resize_as_", "set_"})
-_Loop = ast.For | ast.AsyncFor | ast.While
 _OF_ITS_OWN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -97,14 +97,7 @@ def _may_change(body: list[ast.stmt], tensors: set[str]) -> bool:
 
 def _may_continue(body: list[ast.stmt]) -> bool:
     """Whether the loop may begin its next iteration before the end of the body."""
-    return any(isinstance(each, ast.Continue) for statement in body for each in _within(statement))
-
-
-def _within(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and those in it, without the bodies of the loops in it."""
-    yield node
-    for each in node.orelse if isinstance(node, _Loop) else ast.iter_child_nodes(node):
-        yield from _within(each)
+    return any(isinstance(each, ast.Continue) for statement in body for each in outside_loops(statement))
 
 
 class _Counts(ast.NodeTransformer):

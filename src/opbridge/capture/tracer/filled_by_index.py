@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from opbridge.base.python_private.syntax import bodies
+from opbridge.base.python_private.syntax import bodies, outside_loops
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.loop_filled_lists import grown_length
 
@@ -138,7 +138,8 @@ def _counter(loop: ast.For) -> str:
 def _fills(loop: ast.For, name: str) -> bool:
     """Whether a loop does nothing with a list but write the element of its iteration."""
     counter = _counter(loop)
-    if not counter or loop.orelse or any(map(_leaves, loop.body)):
+    inside = (each for statement in loop.body for each in outside_loops(statement))
+    if not counter or loop.orelse or any(isinstance(each, ast.Break) for each in inside):
         return False
     if _uses(loop.iter, name) > _lengths(loop.iter, name):
         return False
@@ -178,14 +179,6 @@ def _is_length(node: ast.AST, name: str) -> bool:
         case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=found)], keywords=[]):
             return found == name
     return False
-
-
-def _leaves(node: ast.AST) -> bool:
-    """Whether a statement of a loop may leave it by `break`."""
-    if isinstance(node, ast.Break):
-        return True
-    inner = node.orelse if isinstance(node, _Loop) else ast.iter_child_nodes(node)
-    return not isinstance(node, _OF_ITS_OWN) and any(map(_leaves, inner))
 
 
 def _before_continue(body: list[ast.stmt], statement: ast.stmt) -> None:

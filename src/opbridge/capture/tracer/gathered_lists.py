@@ -131,10 +131,10 @@ def width_of(growing: AppendOnlyList) -> tuple[type, int] | None:
 
 def is_row(value: Any) -> bool:
     """Whether an element of a list is a tuple, a named one too, or a list itself."""
-    return type(value) is tuple or is_list(value) or (isinstance(value, tuple) and is_named(type(value)))
+    return type(value) is tuple or is_list(value) or (isinstance(value, tuple) and _is_named(type(value)))
 
 
-def is_named(kind: type) -> bool:
+def _is_named(kind: type) -> bool:
     """Whether a class of tuples names their elements: a named tuple, or what an operator with several results gives."""
     return hasattr(kind, "_make") or kind.__module__ == torch.return_types.__name__
 

@@ -34,16 +34,18 @@ def _form(values: Any) -> SizedSequence | None:
     return form if isinstance(form, SizedSequence) and form.is_indexed and asks(form) else None
 
 
-def _gone_over(values: Any) -> Any:
-    """What a loop that asks goes over: a sequence, or what a generator fills a list with; None for any other value."""
-    if isinstance(values, GeneratorType) and active_loops() is not None:
-        return values
-    return None if _form(values) is None else values
+def _is_gone_over(values: Any) -> bool:
+    """Whether a loop over values asks before each iteration, or may do so in the generator that they are."""
+    return _is_generator(values) or _form(values) is not None
+
+
+def _is_generator(values: Any) -> bool:
+    return isinstance(values, GeneratorType) and active_loops() is not None
 
 
 def _listed(values: Any) -> Any:
     """What a generator yields, as a list that its loop fills; any other value as it is."""
-    return list_of(values) if isinstance(values, GeneratorType) and active_loops() is not None else values
+    return list_of(values) if _is_generator(values) else values
 
 
 def _reduced(function: Any, values: Any, *initial: Any) -> Any:
@@ -71,7 +73,7 @@ class _Chain:
     """`itertools.chain`, with its other constructor."""
 
     def __call__(self, *iterables: Any) -> Iterable[Any]:
-        if all(_gone_over(each) is None for each in iterables):
+        if not any(map(_is_gone_over, iterables)):
             return _chain(*iterables)
         if any(isinstance(each, GeneratorType) for each in iterables):
             return iterating.chained(iterables)
@@ -80,7 +82,7 @@ class _Chain:
 
     def from_iterable(self, iterables: Any) -> Iterable[Any]:
         """`itertools.chain.from_iterable`."""
-        if _gone_over(iterables) is None:
+        if not _is_gone_over(iterables):
             return _chain.from_iterable(iterables)
         return iterating.chained(_listed(iterables))
 
@@ -99,12 +101,12 @@ def _paired(values: Any) -> Iterable[Any]:
 
 def _starred(function: Any, values: Any) -> Iterable[Any]:
     """`itertools.starmap`."""
-    return _starmap(function, values) if _gone_over(values) is None else iterating.starred(function, values)
+    return iterating.starred(function, values) if _is_gone_over(values) else _starmap(function, values)
 
 
 def filtered(function: Any, values: Any) -> Iterable[Any]:
     """`filter`."""
-    return _filter(function, values) if _gone_over(values) is None else iterating.filtered(function, values)
+    return iterating.filtered(function, values) if _is_gone_over(values) else _filter(function, values)
 
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool, torch.Tensor)

@@ -38,7 +38,7 @@ from opbridge.capture.tracer.symbolic_list import SymbolicList, chained, is_list
 from opbridge.capture.tracer.symbolic_loops import asks, asks_for_range, runs_over
 from opbridge.capture.tracer.tensor_sequences import Numbers, Rows
 
-__all__ = ["FOLLOWED", "FollowingCalls", "integer_keys", "length", "renamed"]
+__all__ = ["FOLLOWED", "FollowingCalls", "length", "renamed", "with_keys"]
 
 _PREFIX = "__opbridge_"
 _MOST_NAMES = 128
@@ -313,31 +313,36 @@ def _decided(python: Callable[[Any], bool], values: Any) -> bool:
     return bool(truths.any() if python is any else truths.all())
 
 
-def integer_keys(values: Any, form: SizedSequence, key: Any) -> torch.Tensor | None:
-    """What a function gives for the elements of a sequence of a symbolic length; None where it gives no integers.
+def with_keys(values: Any, key: Any) -> tuple[SizedSequence, torch.Tensor] | None:
+    """A sequence of a symbolic length, and the integers that a function gives for its elements.
 
     Args:
-        values: The sequence, or the list that has it as its form.
-        form: The sequence.
+        values: The sequence, or a list that has one as its form.
         key: The function; None: the elements themselves.
+
+    Returns:
+        None for any other value, and where the function gives no integers.
     """
+    form = form_of(values) if is_list(values) else sequence_of(values)
+    if form is None or not form.is_indexed:
+        return None
     if key is None:
-        return form.integers()
-    keys = SymbolicList()
-    for each in values:
-        keys.append(key(each))
-    found = sequence_of(keys)
-    return None if found is None else found.integers()
+        numbers = form.integers()
+    else:
+        keys = SymbolicList()
+        for each in values:
+            keys.append(key(each))
+        found = sequence_of(keys)
+        numbers = None if found is None else found.integers()
+    return None if numbers is None else (form, numbers)
 
 
 def _sorted(values: Any, *, key: Any = None, reverse: bool = False) -> Any:
     """`sorted`: of a sequence of a symbolic length, by integers."""
-    form = form_of(values) if is_list(values) else sequence_of(values)
-    if form is None or not form.is_indexed:
+    found = with_keys(values, key)
+    if found is None:
         return sorted(values, key=key, reverse=reverse)
-    keys = integer_keys(values, form, key)
-    if keys is None:
-        return sorted(values, key=key, reverse=reverse)
+    form, keys = found
     places, numbers = keys.argsort(stable=True, descending=bool(reverse)), form.integers()
     taken = form.taken(places) if numbers is None else Numbers(numbers[places])
     return sorted(values, key=key, reverse=reverse) if taken is None else taken

@@ -72,7 +72,7 @@ def parts(cache: Any) -> Iterator[tuple[Part, torch.Tensor]]:
         groups = [(group, getattr(cache, attribute)) for attribute, group in _GROUPS]
     else:
         groups = [("", cache)]
-    for number in range(max(_count(owner) for _, owner in groups)):
+    for number in range(max(_number_of_layers(owner) for _, owner in groups)):
         for group, owner in groups:
             layers = layers_of(owner)
             if number < len(layers):
@@ -81,7 +81,7 @@ def parts(cache: Any) -> Iterator[tuple[Part, torch.Tensor]]:
                 yield _state_beside_layers(number, group, attribute), value
 
 
-def _count(cache: Any) -> int:
+def _number_of_layers(cache: Any) -> int:
     """How many layers a cache has, or holds tensors for beside its layers."""
     beside = [max(held, default=-1) + 1 if isinstance(held, dict) else len(held) for held in _beside_layers(cache)]
     return max(len(layers_of(cache)), *beside, 0)
