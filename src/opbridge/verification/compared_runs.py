@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opbridge.base.wording import counted
+from opbridge.capture.parts_of_sizes import with_sums_of_sizes
 from opbridge.request.verification_config import VerificationConfig
 from opbridge.runtimes import known
 from opbridge.runtimes.child import ProcessEnded
@@ -38,6 +39,9 @@ __all__ = ["ComparedRuns", "outside"]
 
 _ASKED_FOR = ("example", "given")
 """The runs on inputs of the user's."""
+
+_DRAWN = ("fresh", "sizes")
+"""The kinds of runs whose values are drawn a tensor at a time."""
 
 _OWN = ("fresh", "sizes", "branches", "values")
 """The kinds of runs whose inputs opbridge makes up."""
@@ -136,8 +140,12 @@ class ComparedRuns:
         try:
             leaves = self._eager.run(args, kwargs, self._options.seed)
         except Exception as error:
-            self.runs.append(Run(kind, label, left_out=f"the model itself fails: {explain(error)}"))
-            return False
+            accepted = self._with_sums_of_sizes(args, kwargs) if kind in _DRAWN else None
+            if accepted is None:
+                self.runs.append(Run(kind, label, left_out=f"the model itself fails: {explain(error)}"))
+                return False
+            which, args, kwargs, leaves = accepted
+            label = f"{label} with {which} adding up"
         try:
             expected = self._matching.expected(leaves)
         except OtherOutputs as error:
@@ -148,6 +156,26 @@ class ComparedRuns:
             return True
         self.compare(kind, label, args, kwargs, expected, is_exact=is_exact)
         return self.runs[-1].left_out != self._ended.left_out
+
+    def _with_sums_of_sizes(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[str, tuple[Any, ...], dict[str, Any], list[Any]] | None:
+        """Inputs that the model takes although it raised, as their lengths add up to a size; None where there are none.
+
+        Returns:
+            The names of these lengths, the inputs, and what PyTorch gives on them.
+        """
+        example = self.inventions.example
+        leaves, structure = pytree.tree_flatten((args, kwargs))
+        for positions, others in with_sums_of_sizes(example.leaves, leaves, self._matching.fixed):
+            args, kwargs = pytree.tree_unflatten(others, structure)
+            try:
+                given = self._eager.run(args, kwargs, self._options.seed)
+            except Exception:  # the model raised for something else than the sum
+                continue
+            which = " and ".join(example.name(position) for position in positions)
+            return which, args, kwargs, given
+        return None
 
     def compare(
         self,

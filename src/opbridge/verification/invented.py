@@ -106,7 +106,8 @@ class Example:
         """Of these, the masks that differ."""
         return [each for each in self._tensors(leaves) if _is_mask(each[1]) and not torch.equal(each[1], each[2])]
 
-    def _name(self, position: int) -> str:
+    def name(self, position: int) -> str:
+        """What to call the leaf of the example inputs at a position."""
         return f"'{self.names[position]}'" if position in self.names else f"input {position}"
 
     def _number_of_none(self, tensors: Sequence[tuple[int, torch.Tensor, torch.Tensor]]) -> Invention | None:
@@ -116,7 +117,7 @@ class Example:
                     remedy = (
                         f"If the model is to see {said} there, give it in inputs=: the difference is then an error."
                     )
-                    return Invention(f"{self._name(position)} has {said}", remedy, position)
+                    return Invention(f"{self.name(position)} has {said}", remedy, position)
         return None
 
     def _size_of_none(self, tensors: Sequence[tuple[int, torch.Tensor, torch.Tensor]]) -> Invention | None:
@@ -130,7 +131,7 @@ class Example:
                     continue
                 name = self.sizes.names.get(symbol, symbol)
                 is_name = name.isidentifier()
-                what = f"{name}=0" if is_name else f"dimension {axis} of {self._name(position)} is 0"
+                what = f"{name}=0" if is_name else f"dimension {axis} of {self.name(position)} is 0"
                 dim = f'Dim("{name if is_name else "n"}", min=1)'
                 return Invention(
                     what,
@@ -144,7 +145,7 @@ class Example:
         masks = self._masks(leaves)
         if not masks:
             return None
-        names = " and ".join(self._name(position) for position, _, _ in masks)
+        names = " and ".join(self.name(position) for position, _, _ in masks)
         remedy = "If the model is to see such a mask, give it in inputs=: the difference is then an error."
         if _differ_where(results, lambda expected, actual: expected.isnan()) and self._gives_numbers_otherwise(
             leaves, results
@@ -154,7 +155,7 @@ class Example:
         if _differ_where(results, lambda expected, actual: ~actual.isfinite()):
             for position, own, leaf in masks:
                 if _is_all_masked(own, leaf):
-                    return Invention(f"{self._name(position)} masks all of a row", remedy, position, is_mask=True)
+                    return Invention(f"{self.name(position)} masks all of a row", remedy, position, is_mask=True)
         return None
 
     def _gives_numbers_otherwise(self, leaves: Sequence[Any], results: Results) -> bool:

@@ -51,3 +51,16 @@ def test_a_size_that_would_be_negative_is_not_run():
     assert runs.resized({"s0": 2}) is None and not runs.may_run({"s0": 2}) and not asked
     found = runs.resized({"s0": 5})
     assert found is not None and [tuple(leaf.shape) for leaf in found[1]] == [(5, 3), (20,)]
+
+
+def test_lengths_of_parts_add_up_where_the_model_would_not_run_otherwise():
+    leaves = [torch.zeros(4, 3), torch.tensor([1, 3])]
+    seen: list[list[int]] = []
+
+    def agrees(graph: Any, given: list[Any]) -> bool | None:
+        seen.append(given[1].tolist())
+        return True if int(given[1].sum()) == len(given[0]) else None
+
+    runs = ModelRuns(leaves, Shapes(axes={(id(leaves[0]), 0): _ROWS}), {"s0": _ROWS}, agrees)
+    assert runs.may_run({"s0": 8}) and seen == [[1, 3], [1, 7]]
+    assert runs.may_run({"s0": 4}) and seen == [[1, 3], [1, 7], [1, 3]]

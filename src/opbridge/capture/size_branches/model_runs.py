@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from opbridge.capture import other_branches
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.guards.trial_sizes import Sizes
+from opbridge.capture.parts_of_sizes import with_sums_of_sizes
 from opbridge.graph.captured_graph import CapturedGraph
 
 __all__ = ["Agreeing", "ModelRuns"]
@@ -70,6 +71,13 @@ class ModelRuns:
         Without a capture, whether the model runs.
         """
         found = self.resized(sizes)
-        agrees = None if found is None else self._agrees(graph, found[1])
+        agrees = None if found is None else self._agreement(graph, found[1])
         self._run[tuple(sorted(sizes.items()))] = agrees is not None
+        return agrees
+
+    def _agreement(self, graph: CapturedGraph | None, leaves: list[Any]) -> bool | None:
+        agrees = self._agrees(graph, leaves)
+        others = iter(() if agrees is not None else with_sums_of_sizes(self._leaves, leaves))
+        while agrees is None and (found := next(others, None)) is not None:
+            agrees = self._agrees(graph, found[1])
         return agrees
