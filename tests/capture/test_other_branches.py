@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 import opbridge
 from opbridge.capture import capture, dynamic_shapes, other_branches
+from opbridge.capture.model_module import as_module
 from opbridge.errors import VerificationError
 from opbridge.graph.captured_graph import SizeCondition
 
@@ -208,3 +209,41 @@ def test_opposite_values_are_of_the_same_dtypes():
     signed, truth, integers, number = other_branches.of_opposite_values(given)
     assert signed.tolist() == [-1.0, 2.0] and truth.tolist() == [False, True]
     assert integers is given[2] and number == 3
+
+
+class GrowingTable(nn.Module):
+    """Positions after those that are kept, of a table that grows: the mask has a size that follows from theirs."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Buffer(self.made(16), persistent=False)
+
+    @staticmethod
+    def made(count):
+        return torch.arange(count * 4.0).reshape(count, 4).sin()
+
+    def forward(self, x, past, mask):
+        count = x.shape[0] + past.shape[0]
+        if count > self.table.shape[0]:
+            self.table = nn.Buffer(self.made(count), persistent=False)
+        x = x + self.table.index_select(0, torch.arange(x.shape[0]) + past.shape[0])
+        return torch.cat([past, x]) * mask[:count, None]
+
+
+def test_a_table_grows_where_a_size_follows_from_others():
+    def given(past, count):
+        return torch.randn(count, 4), torch.randn(past, 4), torch.rand(past + count)
+
+    shapes = {"x": {}, "past": {0: "past"}, "mask": {0: "past + 2"}}
+    program = opbridge.export(GrowingTable(), given(5, 2), dynamic_shapes=shapes)
+    for past in (1, 14, 15, 40):
+        inputs = given(past, 2)
+        (found,) = program.session().run(None, dict(zip(shapes, (each.numpy() for each in inputs), strict=True)))
+        torch.testing.assert_close(torch.from_numpy(found), GrowingTable()(*inputs))
+
+
+def test_twice_the_sizes_with_those_that_follow_from_them():
+    x, mask = torch.arange(3), torch.arange(7)
+    module = as_module(lambda x, mask: (x, mask), (x, mask), {})
+    shapes = dynamic_shapes.resolve(module, (x, mask), {}, {"x": {0: "n"}, "mask": {0: "2*n + 1"}})
+    assert [each.shape[0] for each in other_branches.twice([x, mask], shapes)] == [6, 13]

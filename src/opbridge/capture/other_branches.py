@@ -179,16 +179,19 @@ def of_opposite_values(leaves: Sequence[Any]) -> list[Any]:
 
 
 def twice(leaves: Sequence[Any], shapes: Shapes) -> list[Any]:
-    """Inputs of twice the sizes in the dynamic dimensions, which hold each value twice."""
+    """Inputs of twice the sizes in the dynamic dimensions, which hold each value twice.
 
-    def doubled(leaf: Any) -> Any:
-        found = leaf
-        for tensor, index in shapes.axes:
-            if tensor == id(leaf):
-                found = torch.cat([found, found], index)
-        return found
+    A size that follows from others, such as `past + 1`, is what it is for these.
+    """
+    return of_sizes(leaves, with_sizes(shapes, {axis.place: _doubled(axis) for axis in shapes.axes.values()}))
 
-    return [doubled(leaf) for leaf in leaves]
+
+def _doubled(axis: Axis) -> int:
+    """The size of a dimension where the one that it is computed from has twice the size, or where itself has."""
+    root = axis.size if axis.derived is None or axis.terms else axis.derived.root_example(axis.size)
+    if root is None or axis.derived is None or axis.terms:
+        return 2 * axis.size
+    return int(axis.derived.compute(2 * root))
 
 
 class PaddingNothing(TorchFunctionMode):
