@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from helpers.matching import assert_matches
+from torch.export import Dim
 
 import opbridge
 
@@ -39,3 +41,28 @@ def test_lengths_that_do_not_add_up(model):
             model(given)
         with pytest.raises(Exception, match=r"Split|Gather|indices|split"):
             session.run(None, {"lengths": given.numpy()})
+
+
+def of_images(x, sizes):
+    return x.split([(height // 2) * (width // 2) for height, width in sizes])
+
+
+def of_rows(x, sizes):
+    return torch.split(x, list((sizes // 2).prod(1)))
+
+
+def one_by_one(x, sizes):
+    return torch.split_with_sizes(x, [each * 1 for each in (sizes // 2).prod(1)])
+
+
+@pytest.mark.parametrize("parts", [of_images, of_rows, one_by_one])
+def test_lengths_that_are_tensors_without_dimensions(parts):
+    def model(x, sizes):
+        return torch.cat([part.cumsum(0) for part in parts(x, sizes)])
+
+    def given(*sizes):
+        return torch.randn(sum((height // 2) * (width // 2) for height, width in sizes), 3), torch.tensor(sizes)
+
+    others = [given((2, 2)), given((4, 2), (2, 2), (6, 6)), given(*[(2, 4)] * 5), given((0, 4), (2, 6))]
+    shapes = ({0: Dim.DYNAMIC}, {0: Dim.DYNAMIC})
+    assert_matches(model, *given((4, 4), (2, 6)), others=others, dynamic_shapes=shapes)

@@ -238,8 +238,7 @@ def cut(function: Callable[..., Any], *args: Any, **settings: Any) -> SizedSeque
     given = (*others[:1], *settings.values())
     if function in _SPLITTING_AT:
         given = tuple(Numbers(each) if isinstance(each, torch.Tensor) and each.dim() else each for each in given)
-    given = tuple(sequence if (sequence := sequence_of(each)) is not None else each for each in given)
-    given = tuple(Numbers(numbers) if (numbers := gathered_numbers(each)) is not None else each for each in given)
+    given = tuple(_as_numbers(each) for each in given)
     lengths = next((each for each in given if isinstance(each, Numbers)), None)
     is_taken = is_kept
     if lengths is None and function in _SPLITTING:  # where no loop asks, there are as many parts as in the example
@@ -248,6 +247,16 @@ def cut(function: Callable[..., Any], *args: Any, **settings: Any) -> SizedSeque
     if lengths is None or lengths.rows.dim() != 1 or not is_taken(lengths):
         return None
     return Parts.at_places(tensor, lengths.rows, dim) if function in _SPLITTING_AT else Parts(tensor, lengths, dim)
+
+
+def _as_numbers(value: Any) -> Any:
+    """A symbolic number of integers, or of integer tensors without dimensions; any other value as it is."""
+    sequence = sequence_of(value)
+    if sequence is None:
+        numbers = gathered_numbers(value)
+        return value if numbers is None else Numbers(numbers)
+    is_of_integers = isinstance(sequence, Rows) and sequence.rows.dim() == 1 and sequence.rows.dtype in INTEGERS
+    return Numbers(sequence.rows) if is_of_integers else sequence
 
 
 def _of_size(whole: Any, size: Any) -> Numbers | None:
