@@ -309,6 +309,20 @@ def _with_remainders(number: Any) -> Any:
     return sympy.expand(number.xreplace(quotients)) if quotients else number
 
 
+def quotient_if_exact(number: Any, divisor: Any) -> int | None:
+    """The quotient of products of sizes if each division in them has no remainder; None where it is no number."""
+    import sympy
+    from torch.utils._sympy.functions import FloorDiv
+
+    if isinstance(number, int) and isinstance(divisor, int):
+        return number // divisor if divisor and number % divisor == 0 else None
+    dividend, by = _expression(number), _expression(divisor)
+    exact = {each: each.args[0] / each.args[1] for each in (*dividend.atoms(FloorDiv), *by.atoms(FloorDiv))}
+    by = by.xreplace(exact)
+    ratio = None if by == 0 else sympy.cancel(dividend.xreplace(exact) / by)
+    return int(ratio) if ratio is not None and ratio.is_Integer else None
+
+
 def _geometry(tensor: torch.Tensor) -> list[Any]:
     if tensor.layout != torch.strided:
         return [id(tensor)]

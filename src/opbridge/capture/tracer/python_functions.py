@@ -18,6 +18,7 @@ from opbridge.capture.tracer.contiguous_copies import ContiguousCopies
 from opbridge.capture.tracer.empty_lists import OF_EMPTY_LIST, note_empty_list
 from opbridge.capture.tracer.functions_of_numbers import WITH_NUMBERS
 from opbridge.capture.tracer.indices import asks_for_number, index_by, with_tensors, write_at
+from opbridge.capture.tracer.inferred_sizes import with_inferred_size
 from opbridge.capture.tracer.loop_filled_lists import gathered, gathered_numbers
 from opbridge.capture.tracer.scaled_images import interpolated
 from opbridge.capture.tracer.sized_sequences import Range, SizedSequence
@@ -88,6 +89,8 @@ class PythonFunctions(TorchFunctionMode):
                 return copy
         elif function in _RESHAPING and args and isinstance(args[0], torch.Tensor):
             args = (args[0], *map(_with_numbers, args[1:]))
+            if function in _WITH_SHAPE:
+                args = (args[0], *with_inferred_size(args[0], args[1:]))
             found = self._copies.reshaped(function, *args, **(kwargs or {}))
             if found is not None:
                 return found
@@ -122,6 +125,8 @@ class PythonFunctions(TorchFunctionMode):
             args = tuple(map(_with_numbers, args))
         elif function in _TAKING_SIZES_AFTER_TENSOR:
             args = (args[0], *map(_with_numbers, args[1:]))
+            if function is torch.Tensor.view:
+                args = (args[0], *with_inferred_size(args[0], args[1:]))
         elif function is torch.nn.functional.interpolate:
             args = (*args[:1], *map(_with_numbers, args[1:2]), *args[2:])
             kwargs = {name: _with_numbers(value) if name == "size" else value for name, value in (kwargs or {}).items()}
@@ -257,7 +262,8 @@ _OF_DEVICES: Mapping[Any, Callable[..., Any]] = {
 """What concerns the memory of devices only."""
 
 _COMPLEX_NUMBERS = frozenset({torch.Tensor.tolist, torch.Tensor.item})
-_RESHAPING = frozenset({torch.Tensor.reshape, torch.reshape, torch.Tensor.flatten, torch.flatten})
+_WITH_SHAPE = frozenset({torch.Tensor.reshape, torch.reshape})
+_RESHAPING = _WITH_SHAPE | {torch.Tensor.flatten, torch.flatten}
 
 
 class UnknownComplexNumber:

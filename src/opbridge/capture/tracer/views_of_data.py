@@ -67,14 +67,19 @@ def _strides(x: torch.Tensor, shape: Sequence[Any]) -> list[Any] | None:
         if dim and torch_sizes.is_equal_beside_zero(x.stride(dim - 1), held * begin):
             continue
         taken: Any = 1
-        while place >= 0 and (_is_one(shape[place]) or not torch_sizes.is_equal_beside_zero(taken, held)):
+        while place >= 0 and (_is_one(shape[place]) or not _is_whole(taken, held)):
             found[place] = taken * begin
             taken = taken * shape[place]
             place -= 1
-        if not torch_sizes.is_equal_beside_zero(taken, held):
+        if not _is_whole(taken, held):
             return None
         held, begin = 1, x.stride(dim - 1) if dim else 1
     return found if place == -1 else None
+
+
+def _is_whole(taken: Any, held: Any) -> bool:
+    """Whether sizes are all of a dimension that is split into them: `2 * (h // 2)` of `h`, or else there is no view."""
+    return torch_sizes.is_equal_beside_zero(taken, held) or torch_sizes.quotient_if_exact(held, taken) == 1
 
 
 def _contiguous(shape: Sequence[Any]) -> list[Any]:
