@@ -159,3 +159,24 @@ def test_a_size_of_one_that_matters_for_other_data_than_the_example():
     others = [(sign * torch.rand(rows, 4),) for sign in (-1, 1) for rows in (1, 2, 7)]
     program = assert_matches(decided, -torch.rand(5, 4), others=others, dynamic_shapes=({0: "rows"},))
     assert not program.plan.notes
+
+
+def _by_a_remainder(x, y):
+    by = y.shape[0] % 4
+    if by == 0:
+        return x.sum(0)
+    return x[: x.shape[0] // by].sum(0) * 2 if x.shape[0] % by == 0 else x.mean(0) * 3
+
+
+def _by_a_quotient(x, y):
+    by = y.shape[0] % 4
+    return x.sum(0) * 2 if by != 0 and x.shape[0] // by > 2 else x.mean(0) * 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", [4, 3])
+@pytest.mark.parametrize("model", [_by_a_remainder, _by_a_quotient])
+def test_a_condition_divides_by_what_is_zero_for_other_sizes(model, example):
+    others = [(torch.randn(rows, 2), torch.randn(by)) for rows in (1, 4, 6, 9) for by in range(1, 9)]
+    shapes = {"x": {0: "rows"}, "y": {0: "by"}}
+    assert_matches(model, torch.randn(6, 2), torch.randn(example), others=others, dynamic_shapes=shapes)

@@ -41,6 +41,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "max": torch.sym_max,
     "min": torch.sym_min,
 }
+_DIVIDING = frozenset({"//", "%"})
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -92,9 +93,16 @@ class SizeNumbers:
         if not isinstance(tree, Operation) or tree.name not in _OPERATORS:
             raise NotJoined(f"{written(tree)} has no operator")
         function, operands = _OPERATORS[tree.name], list(map(self._of, tree.operands))
+        if tree.name in _DIVIDING and isinstance(operands[1], Node):
+            operands[1] = self._not_zero(operands[1])
         if len(operands) < 3:
             return self.call(function, *operands)
         return functools.reduce(functools.partial(self.call, function), operands)
+
+    def _not_zero(self, divisor: Node) -> Any:
+        """A divisor, or 1 where it is 0: a condition of one capture is computed for all sizes, and runtimes crash."""
+        instead = self.call(torch.sym_max, self.call(operator.sub, 1, self.call(operator.abs, divisor)), 0)
+        return self.call(operator.add, divisor, instead)
 
     def _size(self, symbol: str) -> Any:
         if symbol not in self._symbols:
