@@ -128,7 +128,11 @@ class Sizes:
         for a number, rather than for a truth value.
         """
         operators, numbers = _operators_asking.get(self.env, {}), _numbers_asked.get(self.env, set())
-        return [(*found, operators.get(index, ""), index in numbers) for index, found in enumerate(guards_in(self.env))]
+        return [
+            (*found, operators.get(index, ""), index in numbers)
+            for index, found in enumerate(guards_in(self.env))
+            if found[1]  # torch keeps a question too whose answer follows from others: the condition is True
+        ]
 
     def zeros(self) -> dict[str, str]:
         """The symbols that the model told 0 from others, each with the stack of the line that did."""
