@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from helpers.captures import assert_same
+from helpers.matching import assert_matches
 
 import opbridge
 from opbridge.base.torch_private import capabilities, torch_sizes
@@ -243,3 +244,28 @@ def test_a_part_counted_from_the_end_is_as_long_as_was_asked_for(least):
         x = torch.randn(1, length)
         (got,) = program.session().run(None, {"x": x.numpy()})
         torch.testing.assert_close(torch.from_numpy(got), model(x))
+
+
+class Overlapped(torch.nn.Module):
+    """The frames that are loud, added where they overlap."""
+
+    def forward(self, frames):
+        chosen = frames[frames.abs().sum(1) > 2]
+        size = (chosen.shape[0] - 1) * 2 + 4
+        return torch.nn.functional.fold(chosen.t().unsqueeze(0), (1, size), (1, 4), stride=(1, 2))[0, 0, 0]
+
+
+def test_blocks_whose_number_data_decide_are_folded():
+    others = [(torch.randn(count, 4) * 3,) for count in (1, 2, 9, 20)]
+    assert_matches(Overlapped(), torch.randn(8, 4) * 3, others=others, dynamic_shapes=({0: "frames"},))
+
+
+def test_blocks_are_folded_to_an_image_whose_size_data_decide():
+    def model(x, size):
+        height, width = size.tolist()
+        blocks = torch.nn.functional.unfold(x[:, :, :height, :width], 2, stride=2)
+        return torch.nn.functional.fold(blocks, (height, width), 2, stride=2)
+
+    images = torch.randn(1, 3, 8, 8)
+    others = [(images, torch.tensor(size)) for size in ([2, 2], [8, 8], [6, 2], [5, 4])]
+    assert_matches(model, images, torch.tensor([4, 6]), others=others)

@@ -7,6 +7,7 @@ consists of: five operators for one `linear`. Only forms that all inputs have ar
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -312,6 +313,31 @@ def _im2col(x: torch.Tensor, kernel: Any, dilation: Any, padding: Any, stride: A
     return x.new_empty((*x.shape[:-3], x.shape[-3] * kernel[0] * kernel[1], blocks))
 
 
+def _is_col2im_of_data(x: torch.Tensor, size: Any, kernel: Any, *settings: Any) -> bool:
+    """Of blocks, or to an image, of sizes that data decide, about which torch's own function asks."""
+    return (
+        x.dim() in (2, 3)
+        and len(settings) == 3
+        and all(len(each) == 2 for each in (size, kernel, *settings))
+        and all(type(each) is int and each > 0 for each in kernel)
+        and type(x.shape[-2]) is int
+        and x.shape[-2] > 0
+        and x.shape[-2] % math.prod(kernel) == 0
+        and any(map(torch_sizes.is_of_data, (*size, x.shape[-1])))
+    )
+
+
+def _col2im(x: torch.Tensor, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> torch.Tensor:
+    blocks: Any = 1
+    for whole, taps, apart, pad, step in zip(size, kernel, dilation, padding, stride, strict=True):
+        torch._check(whole > 0, lambda: f"output_size should be greater than zero, but got {tuple(size)}")
+        room = whole + 2 * pad - apart * (taps - 1) - 1
+        torch._check(room >= 0, lambda: f"An image of size {tuple(size)} has no block of size {tuple(kernel)}")
+        blocks = blocks * (room // step + 1)
+    torch._check(blocks == x.shape[-1], lambda: f"An image of size {tuple(size)} has {blocks} blocks")
+    return x.new_empty((*x.shape[:-2], x.shape[-2] // math.prod(kernel), *size))
+
+
 def _is_resizing_of_data(x: torch.Tensor, size: Any, align_corners: Any, factors: Any = None) -> bool:
     """To sizes that data decide, about which torch's own function asks where the corners are aligned."""
     return (
@@ -381,6 +407,7 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.view.default: (is_view_of_data, view_of_data),
     _aten.roll.default: (_is_roll_of_data, lambda x, *shifts: _like(x)),
     _aten.im2col.default: (_is_im2col_of_data, _im2col),
+    _aten.col2im.default: (_is_col2im_of_data, _col2im),
     _aten.affine_grid_generator.default: (_is_plain_affine_grid, _affine_grid),
     **OF_PARTS,
     **dict.fromkeys(_BINARY, (_is_plain_binary, _binary)),
