@@ -47,6 +47,51 @@ def test_what_is_left_unsimplified_has_no_fraction():
         assert simplify(2 * (HEIGHT + 1) / (2 * HEIGHT + 2)) == 1
 
 
+def test_a_fraction_with_a_common_factor_is_not_simplified(monkeypatch):
+    calls = []
+    simplify = sympy.simplify
+    monkeypatch.setattr(sympy, "simplify", lambda expression: calls.append(expression) or simplify(expression))
+    with dividing_sizes_directly():
+        windows = padded(HEIGHT) + padded(WIDTH)
+        found = functions.sympy.simplify(168 * BATCH * windows / (168 * padded(HEIGHT) + 168 * padded(WIDTH)))
+        assert found == BATCH
+        assert functions.sympy.simplify(21 * windows / (3 * padded(HEIGHT) + 3 * padded(WIDTH))) == 7
+        assert not calls
+
+
+def _quotients(size):
+    """Quotients of quotients, and of sums, which are equal in threes."""
+    quotient = functions.FloorDiv
+    return [
+        [quotient(quotient(size + 3, 4) + 1, 2), quotient(size - 1, 8) + 1, quotient(size + 7, 8)],
+        [quotient(size + 13, 5), quotient(size + 3, 5) + 2, quotient(size - 2, 5) + 3],
+        [quotient(quotient(size, 3) - 7, 2), quotient(size - 21, 6), quotient(quotient(size - 9, 3), 2) - 2],
+        [quotient(quotient(quotient(size, 2), 2) + 5, 2) - 1, quotient(size + 12, 8), quotient(size + 4, 8) + 1],
+    ]
+
+
+def test_equal_quotients_have_one_form():
+    size = sympy.Symbol("size", integer=True)
+    with dividing_sizes_directly():
+        found = _quotients(size)
+        assert all(len({str(each) for each in equal}) == 1 for equal in found)
+        assert functions.FloorDiv(size + 3, -4).args == (size + 3, -4)
+        assert functions.FloorDiv(size + WIDTH, 4).args == (size + WIDTH, 4)
+        assert functions.FloorDiv(size + 5, WIDTH).args == (size + 5, WIDTH)
+
+
+def test_the_form_of_a_quotient_has_its_value():
+    generator = random.Random(0)
+    size = sympy.Symbol("size", integer=True)
+    with dividing_sizes_directly():
+        for _ in range(300):
+            by, divisor = generator.randint(1, 9), generator.randint(1, 9)
+            first, second = generator.randint(-30, 30), generator.randint(-30, 30)
+            form = functions.FloorDiv(functions.FloorDiv(size + first, by) + second, divisor)
+            for value in range(-25, 26):
+                assert form.subs(size, value) == ((value + first) // by + second) // divisor
+
+
 EXACT: dict[str, Callable[[Any], Any]] = {
     "a half": lambda n: int(n / 2),
     "a half, of a float": lambda n: int(float(n) / 2.0),

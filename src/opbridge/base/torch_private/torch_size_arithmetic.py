@@ -24,16 +24,45 @@ _LARGEST = 2**47
 
 @contextlib.contextmanager
 def dividing_sizes_directly() -> Iterator[None]:
-    """Within this context, torch does not simplify a quotient of sizes that has no fraction left.
+    """Within this context, torch divides sizes faster, and writes equal quotients alike.
 
-    To find the size that `view(-1, 7, 7, channels)` leaves open, torch divides by a common factor and simplifies the
-    quotient by all of sympy's means. That takes a large part of a second for padded sizes, and changes nothing: sympy
-    cancels the factors of a product as it divides.
+    1. To find the size that `view(-1, 7, 7, channels)` leaves open, torch divides by a common factor and simplifies the
+       quotient by all of sympy's means. That takes a large part of a second for padded sizes, and changes nothing where
+       no fraction is left: sympy cancels the factors of a product as it divides.
+    2. Layers give `((n + 3) // 4 + 1) // 2` and `(n - 1) // 8 + 1`, which are both `(n + 7) // 8`. torch does not know
+       that they are equal, and asks.
     """
     from torch.utils._sympy import functions
 
-    with process_state, replacing((functions, "sympy", _sympy())):
+    of_torch = functions.FloorDiv.eval.__func__
+
+    def divided(kind: Any, base: Any, divisor: Any) -> Any:
+        form = _of_one_form(kind, base, divisor)
+        return of_torch(kind, base, divisor) if form is None else form
+
+    quotient: Any = functions.FloorDiv
+    with process_state, replacing((functions, "sympy", _sympy()), (quotient, "eval", classmethod(divided))):
         yield
+
+
+def _of_one_form(kind: Any, base: Any, divisor: Any) -> Any:
+    """A quotient by a positive integer `d` in the form that all equal ones of its kind have; None where it has it.
+
+    1. `(a // b + c) // d` is `(a + b * c) // (b * d)`, for integers `b > 0` and `c`: the floor of
+       `(floor(a / b) + c) / d` is that of `(a / b + c) / d`, as `d` is an integer.
+    2. `(a + c) // d` is `(a + c % d) // d + c // d`.
+    """
+    import sympy
+
+    if not isinstance(base, sympy.Add) or not isinstance(divisor, sympy.Integer) or divisor <= 0:
+        return None
+    added, rest = base.as_coeff_Add()
+    if not isinstance(added, sympy.Integer):
+        return None
+    if isinstance(rest, kind) and isinstance(rest.args[1], sympy.Integer) and rest.args[1] > 0:
+        number, by = rest.args
+        return kind(number + by * added, by * divisor)
+    return None if 0 <= added < divisor else kind(rest + added % divisor, divisor) + added // divisor
 
 
 @functools.cache
@@ -50,7 +79,25 @@ def _simplified(expression: Any) -> Any:
     """An expression that sympy simplifies only where it has a fraction."""
     import sympy
 
-    return expression if _is_whole(expression) else sympy.simplify(expression)
+    if _is_whole(expression):
+        return expression
+    form = _with_common_factors(expression)
+    return form if _is_whole(form) else sympy.simplify(expression)
+
+
+def _with_common_factors(expression: Any) -> Any:
+    """A product whose sums have their integer factors before them: `(a + b) / (7 * a + 7 * b)` is `1 / 7`."""
+    import sympy
+
+    factors = []
+    for factor in sympy.Mul.make_args(expression):
+        base, exponent = factor.as_base_exp()
+        if isinstance(base, sympy.Add) and isinstance(exponent, sympy.Integer):
+            content, rest = base.primitive()
+            factors += [content**exponent, rest**exponent]
+        else:
+            factors.append(factor)
+    return sympy.Mul(*factors)
 
 
 def _is_whole(expression: Any) -> bool:
