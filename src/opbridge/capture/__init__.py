@@ -33,6 +33,7 @@ May import: symbolics, and what it stands on; no later stage.
 | cache_names, cache_shapes | names and dynamic shapes of the tensors of caches |
 | dynamic_shapes, dynamic_axes | the forms of dynamic shapes, converted to one |
 | derived_sizes | sizes of dimensions that are computed from those of others |
+| parts_of_sizes | inputs of other sizes whose lengths of parts add up to a size |
 | size_constraints | names, ranges and conditions of dynamic dimensions after the capture |
 | autograd_functions, function_recording, replaced_forwards | calls of torch.autograd.Function as operators |
 | opaque_operators, operator_recording, opaque_results | operators of other libraries without fake implementations |
