@@ -49,6 +49,10 @@ LAST = IMAGE.to(memory_format=torch.channels_last)
         (aten.mean.dim, (X[:0], [0, 1, 2])),
         (aten.sum.dim_IntList, (X.transpose(0, 1), [-1])),
         (aten.sum.dim_IntList, (LAST, [1, 2], True)),
+        (aten.grid_sampler.default, (IMAGE, torch.rand(2, 3, 4, 2), 0, 0, False)),
+        (aten.grid_sampler_2d.default, (LAST, torch.rand(2, 1, 7, 2), 2, 1, True)),
+        (aten.grid_sampler_3d.default, (torch.randn(1, 2, 3, 4, 5), torch.rand(1, 2, 6, 3, 3), 0, 0, False)),
+        (aten.grid_sampler.default, (IMAGE[:, :0], torch.rand(2, 0, 4, 2), 0, 0, False)),
     ],
 )
 def test_they_are_torchs(function, args):

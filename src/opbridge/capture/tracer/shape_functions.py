@@ -294,6 +294,25 @@ def _affine_grid(theta: torch.Tensor, size: Any, align_corners: Any) -> torch.Te
     return theta.new_empty((size[0], *size[2:], len(size) - 2))
 
 
+def _is_plain_grid_sampler(x: torch.Tensor, grid: torch.Tensor, *settings: Any) -> bool:
+    """Of one image for each grid, for which torch computes each step of the interpolation."""
+    return (
+        x.dim() in (4, 5)
+        and x.dim() == grid.dim()
+        and x.dtype == grid.dtype
+        and x.layout == grid.layout == torch.strided
+        and type(grid.shape[-1]) is int
+        and grid.shape[-1] == x.dim() - 2
+        and torch_sizes.is_equal(x.shape[0], grid.shape[0])
+        and all(type(size) is not int or size > 0 for size in x.shape[2:])
+        and len(settings) == 3
+    )
+
+
+def _grid_sampler(x: torch.Tensor, grid: torch.Tensor, *settings: Any) -> torch.Tensor:
+    return x.new_empty((*x.shape[:2], *grid.shape[1:-1]))
+
+
 def _is_im2col_of_data(x: torch.Tensor, *settings: Any) -> bool:
     """Of sizes that data decide, about which torch's own function asks."""
     return x.dim() in (3, 4) and any(map(torch_sizes.is_of_data, x.shape[-3:])) and len(settings) == 4
@@ -356,6 +375,7 @@ def _resizing(x: torch.Tensor, size: Any, *settings: Any) -> torch.Tensor:
     return x.new_empty((*x.shape[:2], *size))
 
 
+_SAMPLING = (_aten.grid_sampler.default, _aten.grid_sampler_2d.default, _aten.grid_sampler_3d.default)
 _BINARY = (_aten.add.Tensor, _aten.mul.Tensor, _aten.sub.Tensor, _aten.div.Tensor)
 _RESIZING = (
     _aten.upsample_linear1d.vec,
@@ -409,6 +429,7 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.im2col.default: (_is_im2col_of_data, _im2col),
     _aten.col2im.default: (_is_col2im_of_data, _col2im),
     _aten.affine_grid_generator.default: (_is_plain_affine_grid, _affine_grid),
+    **dict.fromkeys(_SAMPLING, (_is_plain_grid_sampler, _grid_sampler)),
     **OF_PARTS,
     **dict.fromkeys(_BINARY, (_is_plain_binary, _binary)),
     **dict.fromkeys(_RESIZING, (_is_resizing_of_data, _resizing)),
