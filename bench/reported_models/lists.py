@@ -243,7 +243,7 @@ def transposed() -> Case:
 
 @form("lists", "map over the parts")
 def mapped() -> Case:
-    return of_parts(lambda parts: torch.stack(list(map(lambda each: each.mean(0), parts))))  # noqa: C417 - as models have it
+    return of_parts(lambda parts: torch.stack(list(map(lambda each: each.mean(0), parts))))  # noqa: C417 - the form is map of a lambda
 
 
 @form("lists", "functools.reduce over the parts")

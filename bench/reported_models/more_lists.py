@@ -93,7 +93,7 @@ def first_of() -> Case:
 def neighbours() -> Case:
     def forward(parts: list[Tensor]) -> Tensor:
         means = [each.mean(0) for each in parts]
-        return torch.stack([means[0], *[b - a for a, b in zip(means, means[1:], strict=False)]])  # noqa: RUF007 - as models have it
+        return torch.stack([means[0], *[b - a for a, b in zip(means, means[1:], strict=False)]])  # noqa: RUF007 - the form is zip of a list with its rest
 
     return of_parts(forward)
 

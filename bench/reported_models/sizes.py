@@ -441,7 +441,7 @@ def mean_by_size() -> Case:
 def shorter_side() -> Case:
     def forward(x: Tensor) -> Tensor:
         h, w = x.shape[-2:]
-        if h < w:  # noqa: SIM108 - as models have it
+        if h < w:  # noqa: SIM108 - the form is an if statement on sizes
             size = (8, int(8 * w / h))
         else:
             size = (int(8 * h / w), 8)

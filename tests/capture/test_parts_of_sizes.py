@@ -9,7 +9,7 @@ import torch
 from torch.export import Dim
 
 import opbridge
-from opbridge.capture.parts_of_sizes import with_sums_of_sizes
+from opbridge.capture.parts_of_sizes import with_lengths_adding_up
 from opbridge.errors import VerificationError
 
 X = torch.randn(10)
@@ -21,7 +21,7 @@ def _changed(example, drawn, **options):
 
 
 def _found(example, drawn, **options):
-    return list(with_sums_of_sizes(example, drawn, **options))
+    return list(with_lengths_adding_up(example, drawn, **options))
 
 
 @pytest.mark.parametrize(

@@ -188,10 +188,9 @@ def twice(leaves: Sequence[Any], shapes: Shapes) -> list[Any]:
 
 def _doubled(axis: Axis) -> int:
     """The size of a dimension where the one that it is computed from has twice the size, or where itself has."""
-    root = axis.size if axis.derived is None or axis.terms else axis.derived.root_example(axis.size)
-    if root is None or axis.derived is None or axis.terms:
-        return 2 * axis.size
-    return int(axis.derived.compute(2 * root))
+    derived = axis.derived
+    root = None if derived is None or derived.terms else derived.root_example(axis.size)
+    return 2 * axis.size if derived is None or root is None else int(derived.compute(2 * root))
 
 
 class PaddingNothing(TorchFunctionMode):

@@ -1,8 +1,8 @@
 """Lengths of parts, whose sum is a size: `torch.split(x, lengths.tolist())` raises for lengths of another sum.
 
-The values of fresh inputs are drawn a tensor at a time, as `opbridge.verification.fresh_inputs` says, so that their sum
-is any. Where the model raises on them, the lengths are drawn to add up to the size that they add up to in the example.
-Nothing is changed where it does not raise, as labels and token ids have the sum of a size by chance.
+Inputs of other values or sizes are made a tensor at a time, so that the sum of the lengths may be any. Where the model
+raises on them, the lengths are scaled to add up to the size that they add up to in the example. Nothing is changed
+where it does not raise, as labels and token ids have the sum of a size by chance.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
-__all__ = ["with_sums_of_sizes"]
+__all__ = ["with_lengths_adding_up"]
 
 _MOST = 4
 """How many sizes are tried, where the sum in the example is the size of several dimensions."""
 
 
-def with_sums_of_sizes(
+def with_lengths_adding_up(
     example: Sequence[Any], drawn: Sequence[Any], kept: Container[int] = ()
 ) -> Iterator[tuple[list[int], list[Any]]]:
     """Inputs whose lengths of parts add up to sizes, where those of the example do.

@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opbridge.base.wording import counted
-from opbridge.capture.parts_of_sizes import with_sums_of_sizes
+from opbridge.capture.parts_of_sizes import with_lengths_adding_up
 from opbridge.request.verification_config import VerificationConfig
 from opbridge.runtimes import known
 from opbridge.runtimes.child import ProcessEnded
@@ -140,7 +140,7 @@ class ComparedRuns:
         try:
             leaves = self._eager.run(args, kwargs, self._options.seed)
         except Exception as error:
-            accepted = self._with_sums_of_sizes(args, kwargs) if kind in _DRAWN else None
+            accepted = self._with_lengths_adding_up(args, kwargs) if kind in _DRAWN else None
             if accepted is None:
                 self.runs.append(Run(kind, label, left_out=f"the model itself fails: {explain(error)}"))
                 return False
@@ -157,7 +157,7 @@ class ComparedRuns:
         self.compare(kind, label, args, kwargs, expected, is_exact=is_exact)
         return self.runs[-1].left_out != self._ended.left_out
 
-    def _with_sums_of_sizes(
+    def _with_lengths_adding_up(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[str, tuple[Any, ...], dict[str, Any], list[Any]] | None:
         """Inputs that the model takes although it raised, as their lengths add up to a size; None where there are none.
@@ -167,7 +167,7 @@ class ComparedRuns:
         """
         example = self.inventions.example
         leaves, structure = pytree.tree_flatten((args, kwargs))
-        for positions, others in with_sums_of_sizes(example.leaves, leaves, self._matching.fixed):
+        for positions, others in with_lengths_adding_up(example.leaves, leaves, self._matching.fixed):
             args, kwargs = pytree.tree_unflatten(others, structure)
             try:
                 given = self._eager.run(args, kwargs, self._options.seed)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from opbridge.capture import other_branches
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.guards.trial_sizes import Sizes
-from opbridge.capture.parts_of_sizes import with_sums_of_sizes
+from opbridge.capture.parts_of_sizes import with_lengths_adding_up
 from opbridge.graph.captured_graph import CapturedGraph
 
 __all__ = ["Agreeing", "ModelRuns"]
@@ -76,8 +76,11 @@ class ModelRuns:
         return agrees
 
     def _agreement(self, graph: CapturedGraph | None, leaves: list[Any]) -> bool | None:
+        """The same for inputs, or for others whose lengths of parts add up where the model does not run on these."""
         agrees = self._agrees(graph, leaves)
-        others = iter(() if agrees is not None else with_sums_of_sizes(self._leaves, leaves))
-        while agrees is None and (found := next(others, None)) is not None:
-            agrees = self._agrees(graph, found[1])
-        return agrees
+        if agrees is not None:
+            return agrees
+        for _, others in with_lengths_adding_up(self._leaves, leaves):
+            if (agrees := self._agrees(graph, others)) is not None:
+                return agrees
+        return None

@@ -89,7 +89,7 @@ class PythonFunctions(TorchFunctionMode):
                 return copy
         elif function in _RESHAPING and args and isinstance(args[0], torch.Tensor):
             args = (args[0], *map(_with_numbers, args[1:]))
-            if function in _WITH_SHAPE:
+            if function in _INFERRING:
                 args = (args[0], *with_inferred_size(args[0], args[1:]))
             found = self._copies.reshaped(function, *args, **(kwargs or {}))
             if found is not None:
@@ -125,7 +125,7 @@ class PythonFunctions(TorchFunctionMode):
             args = tuple(map(_with_numbers, args))
         elif function in _TAKING_SIZES_AFTER_TENSOR:
             args = (args[0], *map(_with_numbers, args[1:]))
-            if function is torch.Tensor.view:
+            if function in _INFERRING:
                 args = (args[0], *with_inferred_size(args[0], args[1:]))
         elif function is torch.nn.functional.interpolate:
             args = (*args[:1], *map(_with_numbers, args[1:2]), *args[2:])
@@ -262,8 +262,9 @@ _OF_DEVICES: Mapping[Any, Callable[..., Any]] = {
 """What concerns the memory of devices only."""
 
 _COMPLEX_NUMBERS = frozenset({torch.Tensor.tolist, torch.Tensor.item})
-_WITH_SHAPE = frozenset({torch.Tensor.reshape, torch.reshape})
-_RESHAPING = _WITH_SHAPE | {torch.Tensor.flatten, torch.flatten}
+_RESHAPING = frozenset({torch.Tensor.reshape, torch.reshape, torch.Tensor.flatten, torch.flatten})
+_INFERRING = frozenset({torch.Tensor.reshape, torch.reshape, torch.Tensor.view})
+"""The functions that infer a size that is given as -1."""
 
 
 class UnknownComplexNumber:

@@ -324,12 +324,18 @@ def _im2col(x: torch.Tensor, kernel: Any, dilation: Any, padding: Any, stride: A
     )
     for size in x.shape[-3:]:
         torch._check(size > 0, lambda: f"Expected non-zero sizes beside the batch, but got {tuple(x.shape)}")
-    blocks: Any = 1
-    for size, taps, apart, pad, step in zip(x.shape[-2:], kernel, dilation, padding, stride, strict=True):
-        room = size + 2 * pad - apart * (taps - 1) - 1
-        torch._check(room >= 0, lambda: f"An image of size {tuple(x.shape[-2:])} has no block of size {tuple(kernel)}")
-        blocks = blocks * (room // step + 1)
+    blocks = _blocks(x.shape[-2:], kernel, dilation, padding, stride)
     return x.new_empty((*x.shape[:-3], x.shape[-3] * kernel[0] * kernel[1], blocks))
+
+
+def _blocks(size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    """How many blocks an image has; an error where it has none."""
+    found: Any = 1
+    for whole, taps, apart, pad, step in zip(size, kernel, dilation, padding, stride, strict=True):
+        room = whole + 2 * pad - apart * (taps - 1) - 1
+        torch._check(room >= 0, lambda: f"An image of size {tuple(size)} has no block of size {tuple(kernel)}")
+        found = found * (room // step + 1)
+    return found
 
 
 def _is_col2im_of_data(x: torch.Tensor, size: Any, kernel: Any, *settings: Any) -> bool:
@@ -347,12 +353,9 @@ def _is_col2im_of_data(x: torch.Tensor, size: Any, kernel: Any, *settings: Any) 
 
 
 def _col2im(x: torch.Tensor, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> torch.Tensor:
-    blocks: Any = 1
-    for whole, taps, apart, pad, step in zip(size, kernel, dilation, padding, stride, strict=True):
+    for whole in size:
         torch._check(whole > 0, lambda: f"output_size should be greater than zero, but got {tuple(size)}")
-        room = whole + 2 * pad - apart * (taps - 1) - 1
-        torch._check(room >= 0, lambda: f"An image of size {tuple(size)} has no block of size {tuple(kernel)}")
-        blocks = blocks * (room // step + 1)
+    blocks = _blocks(size, kernel, dilation, padding, stride)
     torch._check(blocks == x.shape[-1], lambda: f"An image of size {tuple(size)} has {blocks} blocks")
     return x.new_empty((*x.shape[:-2], x.shape[-2] // math.prod(kernel), *size))
 
