@@ -6,10 +6,13 @@ import pytest
 import torch
 from helpers.captures import assert_same
 from helpers.matching import assert_matches
+from torch.nn import functional as F
+from torch.utils import _pytree as pytree
 
 import opbridge
 from opbridge.base.torch_private import capabilities, torch_sizes
 from opbridge.capture import capture
+from opbridge.capture.guards.expressions import holds_at
 from opbridge.capture.tracer import shape_functions
 from opbridge.capture.tracer.shape_functions import shape_function
 
@@ -155,7 +158,7 @@ class OfKept(torch.nn.Module):
         mask = settings.pop("mask", None)
         if mask is not None:
             settings["attn_mask"] = mask(kept[..., 0])
-        return torch.nn.functional.scaled_dot_product_attention(kept, keys * 2, keys + 1, **settings)
+        return F.scaled_dot_product_attention(kept, keys * 2, keys + 1, **settings)
 
 
 ATTENTION = {
@@ -235,6 +238,60 @@ def test_a_write_into_a_tensor_that_repeats_its_elements_is_left_to_torch():
     assert int(torch_sizes.example_with(leaf.node.meta["val"].stride()[0], {})) == 3
 
 
+class OfWindows(torch.nn.Module):
+    """Attention in windows of an image, in which heads may be inside of the length in memory."""
+
+    def __init__(self, inside=True, keys_inside=True, features=6, **settings):
+        super().__init__()
+        self.inside, self.keys_inside, self.features, self.settings = inside, keys_inside, features, settings
+        self.mask = settings.pop("mask", None)
+
+    def forward(self, x):
+        windows = x.view(x.shape[0] // 4, 4, 2, 6)
+        keys, windows = windows.transpose(1, 2), windows.transpose(1, 2)
+        windows = windows if self.inside else windows.contiguous()
+        keys = keys if self.keys_inside else keys.contiguous()
+        mask = None if self.mask is None else self.mask(windows[:, 0, :, 0])
+        values = (keys - 1)[..., : self.features]
+        return F.scaled_dot_product_attention(windows, keys, values, mask, **self.settings)
+
+
+WINDOWS = {
+    "plain": {},
+    "contiguous": {"inside": False},
+    "contiguous keys": {"keys_inside": False},
+    "narrow values": {"features": 5},
+    "narrow values, contiguous": {"features": 5, "inside": False},
+    "causal": {"is_causal": True, "scale": 0.3},
+    "masked by window": {"mask": lambda x: (x[:, None, :, None] + x[:, None, None, :]) > -1},
+    "masked by numbers": {"mask": lambda x: x[:, None, :, None] * x[:, None, None, :], "inside": False},
+    "masked alike": {"mask": lambda x: torch.ones(4, 4).tril()},
+    "masked by heads": {"mask": lambda x: torch.arange(32.0).view(1, 2, 4, 4)},
+}
+
+
+@pytest.mark.parametrize("settings", WINDOWS.values(), ids=WINDOWS)
+def test_attention_in_windows_has_the_strides_of_torchs(settings):
+    taken = capture(OfWindows(**settings), (torch.randn(12, 12),), dynamic_shapes={"x": {0: "rows"}})
+    expected = OfWindows(**settings)(torch.randn(12, 12))
+    (leaf,) = taken.graph.outputs
+    made = leaf.node.meta["val"]
+    of_example = [[int(torch_sizes.example_with(each, {})) for each in of] for of in (made.shape, made.stride())]
+    assert of_example == [list(expected.shape), list(expected.stride())]
+    for rows in (4, 8, 20):
+        assert_same(taken, torch.randn(rows, 12))
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_torch_is_not_asked_for_attention_in_windows(name):
+    taken = capture(OfWindows(**WINDOWS[name]), (torch.randn(12, 12),), dynamic_shapes={"x": {0: "rows"}})
+    (node,) = [node for node in taken.graph.graph.nodes if node.target is aten.scaled_dot_product_attention.default]
+    args = pytree.tree_map_only(torch.fx.Node, lambda each: each.meta["val"], node.args)
+    assert (shape_function(node.target, args, node.kwargs) is None) is (name == "narrow values")
+    (symbol,) = taken.graph.places
+    assert all(holds_at(each.expression, {symbol: 4}) for each in taken.graph.conditions)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("least", [3, 2])
 def test_a_part_counted_from_the_end_is_as_long_as_was_asked_for(least):
@@ -256,7 +313,7 @@ class Overlapped(torch.nn.Module):
     def forward(self, frames):
         chosen = frames[frames.abs().sum(1) > 2]
         size = (chosen.shape[0] - 1) * 2 + 4
-        return torch.nn.functional.fold(chosen.t().unsqueeze(0), (1, size), (1, 4), stride=(1, 2))[0, 0, 0]
+        return F.fold(chosen.t().unsqueeze(0), (1, size), (1, 4), stride=(1, 2))[0, 0, 0]
 
 
 def test_blocks_whose_number_data_decide_are_folded():
@@ -267,8 +324,8 @@ def test_blocks_whose_number_data_decide_are_folded():
 def test_blocks_are_folded_to_an_image_whose_size_data_decide():
     def model(x, size):
         height, width = size.tolist()
-        blocks = torch.nn.functional.unfold(x[:, :, :height, :width], 2, stride=2)
-        return torch.nn.functional.fold(blocks, (height, width), 2, stride=2)
+        blocks = F.unfold(x[:, :, :height, :width], 2, stride=2)
+        return F.fold(blocks, (height, width), 2, stride=2)
 
     images = torch.randn(1, 3, 8, 8)
     others = [(images, torch.tensor(size)) for size in ([2, 2], [8, 8], [6, 2], [5, 4])]

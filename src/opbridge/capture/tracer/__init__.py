@@ -17,6 +17,8 @@ May import: dynamic_shapes, and what the capture stands on.
 | fakes, weights | tensors without values, and their place in the module |
 | weight_nodes | the parameters, buffers and constants in the graph |
 | shape_functions, shapes_of_parts | the shapes of what frequent composite operators give |
+| attention_shapes | the shape of what attention gives |
+| plain_operands | what is seen of operands without a question about their sizes |
 | quantized_tensors, quantized_operators | torch's quantised tensors as tensors of integers |
 | constants | values that depend on weights alone |
 | origins | source lines and module paths |

@@ -6,16 +6,17 @@ consists of: five operators for one `linear`. Only forms that all inputs have ar
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 from opbridge.base.torch_private import torch_sizes
 from opbridge.base.torch_private.torch_overrides import new_fake
+from opbridge.capture.tracer.attention_shapes import attention, is_attention
 from opbridge.capture.tracer.normalised_sizes import NORMALISING
+from opbridge.capture.tracer.plain_operands import broadcast, is_plain, new
 from opbridge.capture.tracer.shapes_of_parts import OF_PARTS, is_dynamic
 from opbridge.capture.tracer.views_of_data import is_view_of_data, view_of_data
 
@@ -57,7 +58,7 @@ def _is_plain_linear(x: torch.Tensor, weight: torch.Tensor, bias: Any = None) ->
 
 
 def _linear(x: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> torch.Tensor:
-    return _new(x, (*x.shape[:-1], weight.shape[0]))
+    return new(x, (*x.shape[:-1], weight.shape[0]))
 
 
 def _is_plain_matmul(x: Any, y: Any) -> bool:
@@ -65,36 +66,17 @@ def _is_plain_matmul(x: Any, y: Any) -> bool:
     if not isinstance(x, torch.Tensor) or not isinstance(y, torch.Tensor) or x.dim() < 3 or y.dim() < 2:
         return False
     return (
-        _is_plain_unary(x)
-        and _is_plain_unary(y)
+        is_plain(x)
+        and is_plain(y)
         and x.dtype == y.dtype
         and x.device == y.device
         and torch_sizes.is_equal(x.shape[-1], y.shape[-2])
-        and _broadcast(x.shape[:-2], y.shape[:-2]) is not None
+        and broadcast(x.shape[:-2], y.shape[:-2]) is not None
     )
 
 
 def _matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return _new(x, (*(_broadcast(x.shape[:-2], y.shape[:-2]) or ()), x.shape[-2], y.shape[-1]))
-
-
-def _broadcast(left: Sequence[Any], right: Sequence[Any]) -> list[Any] | None:
-    """The sizes that two tensors are broadcast to; None where that is not plain to see."""
-    found = []
-    for one, other in itertools.zip_longest(reversed(left), reversed(right), fillvalue=1):
-        if torch_sizes.is_equal(one, other) or torch_sizes.is_one_or_none_of(other, one):
-            found.append(one)
-        elif torch_sizes.is_one_or_none_of(one, other):
-            found.append(other)
-        else:
-            return None
-    return found[::-1]
-
-
-def _new(x: torch.Tensor, shape: Sequence[Any]) -> torch.Tensor:
-    """What `new_empty` gives, which torch finds by running several operators where a size is dynamic."""
-    is_dynamic = any(type(size) is torch.SymInt for size in shape)
-    return new_fake(x, shape) if is_dynamic and not x.requires_grad else x.new_empty(shape)
+    return new(x, (*(broadcast(x.shape[:-2], y.shape[:-2]) or ()), x.shape[-2], y.shape[-1]))
 
 
 def _is_plain_layer_norm(
@@ -111,7 +93,7 @@ def _is_plain_layer_norm(
 
 
 def _layer_norm(x: torch.Tensor, *settings: Any) -> torch.Tensor:
-    return _new(x, x.shape)
+    return new(x, x.shape)
 
 
 def _is_plain_batch_norm(x: torch.Tensor, weight: Any, bias: Any, mean: Any, var: Any, *settings: Any) -> bool:
@@ -133,12 +115,8 @@ def _batch_norm(x: torch.Tensor, *settings: Any) -> torch.Tensor:
     return _like(x)
 
 
-def _is_plain_unary(x: torch.Tensor) -> bool:
-    return x.dtype.is_floating_point and x.layout == torch.strided
-
-
 def _is_plain_with_numbers(x: torch.Tensor, *numbers: Any) -> bool:
-    return _is_plain_unary(x) and all(type(each) in (int, float) for each in numbers)
+    return is_plain(x) and all(type(each) in (int, float) for each in numbers)
 
 
 def _with_numbers(x: torch.Tensor, *numbers: Any) -> torch.Tensor:
@@ -147,7 +125,7 @@ def _with_numbers(x: torch.Tensor, *numbers: Any) -> torch.Tensor:
 
 def _is_plain_mean(x: torch.Tensor, dims: Any, keepdim: bool = False, *settings: Any) -> bool:
     """Over some dimensions, each of which is named once."""
-    if not _is_plain_unary(x) or not x.dim() or not dims or settings:
+    if not is_plain(x) or not x.dim() or not dims or settings:
         return False
     return len({dim % x.dim() for dim in dims}) == len(dims)
 
@@ -155,8 +133,8 @@ def _is_plain_mean(x: torch.Tensor, dims: Any, keepdim: bool = False, *settings:
 def _mean(x: torch.Tensor, dims: Any, keepdim: bool = False) -> torch.Tensor:
     reduced = {dim % x.dim() for dim in dims}
     if keepdim:
-        return _new(x, [1 if index in reduced else size for index, size in enumerate(x.shape)])
-    return _new(x, [size for index, size in enumerate(x.shape) if index not in reduced])
+        return new(x, [1 if index in reduced else size for index, size in enumerate(x.shape)])
+    return new(x, [size for index, size in enumerate(x.shape) if index not in reduced])
 
 
 def _is_plain_binary(x: Any, y: Any) -> bool:
@@ -229,53 +207,6 @@ def _is_plain_cross(x: torch.Tensor, y: torch.Tensor, dim: Any = None) -> bool:
 
 def _cross(x: torch.Tensor, y: torch.Tensor, dim: Any = None) -> torch.Tensor:
     return _like(x)
-
-
-def _is_attention_of_data(
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any = None,
-    dropout: Any = 0.0,
-    is_causal: Any = False,
-    *,
-    scale: Any = None,
-    enable_gqa: Any = False,
-) -> bool:
-    """Of sizes that data decide, about which torch's own function asks. With sizes that are seen to fit."""
-    given = (query, key, value)
-    return (
-        dropout == 0.0
-        and type(is_causal) is bool
-        and (mask is None or not is_causal)
-        and len({each.dim() for each in given}) == 1
-        and query.dim() in (3, 4)
-        and all(map(_is_plain_unary, given))
-        and len({(each.dtype, each.device) for each in given}) == 1
-        and any(torch_sizes.is_of_data(each.shape[-2]) for each in given)
-        and all(map(torch_sizes.is_equal, key.shape[:-1], value.shape[:-1]))
-        and torch_sizes.is_equal(query.shape[0], key.shape[0])
-        and torch_sizes.is_equal(query.shape[-1], key.shape[-1])
-        and (query.dim() == 3 or _are_heads(query.shape[1], key.shape[1], enable_gqa is True))
-        and (mask is None or _is_mask(mask, query, (*query.shape[:-1], key.shape[-2])))
-    )
-
-
-def _are_heads(count: Any, of_keys: Any, grouped: bool) -> bool:
-    """Whether there are as many heads of queries as of keys, or, where they are grouped, a multiple of these."""
-    is_multiple = type(count) is int and type(of_keys) is int and of_keys > 0 and count % of_keys == 0
-    return torch_sizes.is_equal(count, of_keys) or (grouped and is_multiple)
-
-
-def _is_mask(mask: torch.Tensor, query: torch.Tensor, shape: Sequence[Any]) -> bool:
-    """Whether a mask is broadcast to a shape, and of a dtype that attention takes."""
-    found = _broadcast(mask.shape, shape)
-    is_of_shape = found is not None and len(found) == len(shape) and all(map(torch_sizes.is_equal, found, shape))
-    return is_of_shape and mask.dtype in (torch.bool, query.dtype)
-
-
-def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *settings: Any) -> torch.Tensor:
-    return query.new_empty((*query.shape[:-1], value.shape[-1]))
 
 
 def _is_plain_affine_grid(theta: torch.Tensor, size: Any, align_corners: Any) -> bool:
@@ -417,7 +348,7 @@ _TAKING: dict[Any, frozenset[str]] = {_aten.scaled_dot_product_attention.default
 
 _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.linear.default: (_is_plain_linear, _linear),
-    _aten.scaled_dot_product_attention.default: (_is_attention_of_data, _attention),
+    _aten.scaled_dot_product_attention.default: (is_attention, attention),
     _aten.matmul.default: (_is_plain_matmul, _matmul),
     _aten.layer_norm.default: (_is_plain_layer_norm, _layer_norm),
     _aten.batch_norm.default: (_is_plain_batch_norm, _batch_norm),
@@ -436,6 +367,6 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     **OF_PARTS,
     **dict.fromkeys(_BINARY, (_is_plain_binary, _binary)),
     **dict.fromkeys(_RESIZING, (_is_resizing_of_data, _resizing)),
-    **dict.fromkeys(_UNARY, (_is_plain_unary, _like)),
+    **dict.fromkeys(_UNARY, (is_plain, _like)),
     **dict.fromkeys(_WITH_NUMBERS, (_is_plain_with_numbers, _with_numbers)),
 }
