@@ -306,7 +306,17 @@ def test_a_resized_image_has_the_shape_and_strides_of_eager_mode(
     assert (found.shape, found.stride(), found.dtype) == (expected.shape, expected.stride(), expected.dtype)
 
 
-def test_a_bicubic_resize_asks_nothing_of_its_sizes() -> None:
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_a_resize_asks_nothing_of_its_sizes(mode: str) -> None:
+    taken = capture(
+        lambda x: x + F.interpolate(F.avg_pool2d(x, 2), size=x.shape[2:], mode=mode),
+        (torch.randn(1, 3, 6, 8),),
+        dynamic_shapes=({0: "b", 2: "h", 3: "w"},),
+    )
+    assert not [each for each in taken.graph.conditions if "max" in each.expression]
+
+
+def test_a_bicubic_resize_by_a_factor_asks_nothing_of_its_sizes() -> None:
     taken = capture(
         lambda x: F.interpolate(x, scale_factor=1.5, mode="bicubic"),
         (torch.randn(1, 3, 6, 8),),

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from opbridge.base.torch_private.torch_overrides import memory_format_of
+from opbridge.base.torch_private.torch_overrides import memory_format_of, new_dense
 
 __all__ = ["COMPOSITE"]
 
@@ -33,8 +33,7 @@ def _resized(
     if given is None or len(given) != rank or (output_size is not None and scale_factors is not None):
         return NotImplemented  # torch raises an error
     sizes = list(output_size) if output_size is not None else _scaled(input.shape[2:], given)
-    made = input.new_empty((*input.shape[:2], *sizes))
-    return made.contiguous(memory_format=memory_format_of(input))
+    return new_dense(input, (*input.shape[:2], *sizes), memory_format_of(input))
 
 
 def _scaled(sizes: Sequence[Any], factors: Sequence[float]) -> list[Any]:

@@ -26,6 +26,7 @@ __all__ = [
     "asserting_valid_distributions",
     "making_nested_tensors",
     "memory_format_of",
+    "new_dense",
     "new_fake",
     "new_view",
     "observing_value_reads",
@@ -349,6 +350,13 @@ def new_fake(
         else:
             made = torch.empty_strided(shape, strides, **options)
     return FakeTensor(mode, made, like.fake_device)
+
+
+def new_dense(like: torch.Tensor, shape: Sequence[Any], memory_format: torch.memory_format) -> torch.Tensor:
+    """What `like.new_empty(shape)` gives in a memory format; about the sizes of a fake tensor, nothing is asked."""
+    if isinstance(like, FakeTensor):
+        return new_fake(like, shape, memory_format=memory_format)
+    return like.new_empty(shape).contiguous(memory_format=memory_format)
 
 
 def new_view(of: Any, shape: Sequence[Any], strides: Sequence[Any], offset: Any) -> torch.Tensor:
