@@ -179,7 +179,8 @@ def is_at_most(left: Any, right: Any) -> bool:
     """Whether a size is seen to be at most another one for all values of the symbols; nothing is asked about these.
 
     torch's own bounds do not see that `4 * (n // 4)` is at most `n`: here, a multiple of a quotient is what it is the
-    quotient of without the remainder.
+    quotient of without the remainder. That `n // 4` is at most `7 * ((n + 27) // 28)` is seen by rounding: sizes differ
+    by an integer, and one above -1 is not negative.
     """
     numbers = [each for each in (left, right) if isinstance(each, torch.SymInt)]
     if not numbers:
@@ -289,9 +290,10 @@ def _expression(number: Any) -> Any:
     return number.node.expr if isinstance(number, torch.SymInt) else sympy.Integer(number)
 
 
-def _is_never_negative(env: Any, number: Any) -> bool:
+def _is_never_negative(env: Any, integer: Any) -> bool:
+    """Whether an integer is seen to be 0 or more; it may be written as a sum of fractions."""
     try:
-        return bool(env.bound_sympy(number).lower >= 0)
+        return bool(env.bound_sympy(integer).lower > -1)
     except TypeError:  # of a quotient by a fraction, whose limits sympy does not compare, no range is known
         return False
 

@@ -1,0 +1,34 @@
+"""Which sizes are seen to be at most others, without a question about them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+from opbridge.base.torch_private import torch_size_arithmetic, torch_sizes
+
+
+@pytest.mark.parametrize(
+    "left, right, is_seen",
+    [
+        (lambda n: 4 * (n // 4), lambda n: n, True),
+        (lambda n: n, lambda n: 4 * (n // 4), False),
+        (lambda n: (n + 3) // 4, lambda n: 7 * ((n + 27) // 28), True),
+        (lambda n: 7 * ((n + 27) // 28), lambda n: (n + 3) // 4, False),
+        (lambda n: 7 * ((n + 27) // 28), lambda n: (n + 3) // 4 + 6, True),
+        (lambda n: 7 * ((n + 27) // 28), lambda n: (n + 3) // 4 + 5, False),  # where n is 1
+        (lambda n: (n + 7) // 8, lambda n: 7 * ((n + 55) // 56), True),
+        (lambda n: n // 3, lambda n: n // 4, False),
+        (lambda n: 3, lambda n: 4, True),
+    ],
+)
+def test_a_size_is_at_most_another_one(left, right, is_seen):
+    env = ShapeEnv()
+    context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC])
+    size = FakeTensorMode(shape_env=env).from_tensor(torch.zeros(224), symbolic_context=context).shape[0]
+    with torch_size_arithmetic.dividing_sizes_directly():
+        assert torch_sizes.is_at_most(left(size), right(size)) is is_seen
+    assert not env.guards
+    assert all(left(n) <= right(n) for n in range(1, 200)) or not is_seen
