@@ -65,10 +65,19 @@ def doubled(x):
         (lambda x: x + 0, "n % 2 == 0", False),  # -0.0 becomes 0.0
         (lambda x: x.to(torch.float64).to(torch.float32), "n % 2 == 0", False),
         (lambda x: x.contiguous().clone(), "n % 2 == 0", True),
+        (lambda x: x * ((x.shape[0] + 1) // 2 / 3 + 1), "n % 2 == 0", False),
     ],
 )
 def test_what_does_nothing_where_a_condition_holds(more, condition, expected):
     assert is_same(lambda x: doubled(more(x)), doubled, condition) is expected
+
+
+@pytest.mark.parametrize(("condition", "expected"), [("n % 4 == 0", True), ("n % 2 == 0", False)])
+def test_floats_are_the_same_where_they_are_computed_from_equal_integers(condition, expected):
+    def scaled(rows):
+        return lambda x: x * ((rows(x.shape[0]) - 1) / max(1, rows(x.shape[0]) - 1))
+
+    assert is_same(scaled(lambda n: (n + 3) // 4), scaled(lambda n: n // 4), condition) is expected
 
 
 def test_nothing_is_left_out_before_strides_are_read():

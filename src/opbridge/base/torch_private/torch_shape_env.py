@@ -10,7 +10,7 @@ import dataclasses
 import operator
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -342,6 +342,23 @@ def asked_now(question: Any) -> AskedNow:
     from torch.utils._sympy.printers import PythonPrinter
 
     return PythonPrinter().doprint(question), tuple(sorted(map(str, question.free_symbols)))
+
+
+def form_of_number(number: Any, of_integer: Callable[[Any], Hashable]) -> Hashable:
+    """What tells a number or a truth value from others: how it is computed from integers.
+
+    Args:
+        number: The expression, as torch has it.
+        of_integer: What tells an integer from others. It is called with the largest parts that are integers.
+    """
+    if number.is_integer and number.free_symbols:
+        return of_integer(number)
+    if not number.args:
+        return str(number)
+    parts = [form_of_number(each, of_integer) for each in number.args]
+    if number.is_Add or number.is_Mul:
+        parts.sort(key=repr)
+    return number.func.__name__, tuple(parts)
 
 
 def line_of_question(env: Any) -> str:

@@ -3,7 +3,8 @@
 Then the first one serves that region too, and no branch is needed. Both are numbered by `ValueNumbering` under the
 conditions of the region:
 
-1. Numbers that follow from the sizes are the same where that is proven of all these sizes (`guards.equal_numbers`).
+1. Integers that follow from the sizes are the same where that is proven of all these sizes (`guards.equal_numbers`).
+   Floats and truth values are the same where they are computed alike from such integers.
 2. An operator that does nothing for them gives what it is given: `F.pad` by 0, a slice of everything, `expand`,
    `repeat` or `view` to the same shape, `cat` with empty tensors. Its result has the values, the dtype and the shape of
    its operand. Interpolation to the same size is none of these: it may turn an infinity into NaN.
@@ -100,12 +101,14 @@ class SpecialisedNumbering(ValueNumbering):
     def _form_of_number(self, number: Any) -> Any:
         expression = number.node.expr
         if expression not in self._forms_of_numbers:
-            text, symbols = torch_shape_env.asked_now(expression)
-            if isinstance(number, torch.SymInt) and self._sizes_of_region >= set(symbols):
-                text = self._equal.representative(text)
-            is_constant = text.lstrip("-").isdecimal()
-            self._forms_of_numbers[expression] = (int, text) if is_constant else ("number", text)
+            self._forms_of_numbers[expression] = torch_shape_env.form_of_number(expression, self._form_of_integer)
         return self._forms_of_numbers[expression]
+
+    def _form_of_integer(self, expression: Any) -> tuple[Any, str]:
+        text, symbols = torch_shape_env.asked_now(expression)
+        if self._sizes_of_region >= set(symbols):
+            text = self._equal.representative(text)
+        return (int, text) if text.lstrip("-").isdecimal() else ("number", text)
 
     def _unchanged(self, node: Node) -> Node | None:
         """What an operator gives unchanged for the sizes of the region; None where it does something."""
