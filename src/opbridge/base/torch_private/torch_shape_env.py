@@ -292,7 +292,9 @@ def learn_not_negative(number: Any) -> None:
     if len(expression.free_symbols) != 1:
         return
     (symbol,) = expression.free_symbols
-    solved = try_solve(sympy.Ge(expression, 0), symbol, trials=_MOST_NESTED)
+    number_of_any_sign = sympy.Dummy(integer=True)  # torch's symbols are positive, of which sympy knows n >= 1 already
+    asked = sympy.Ge(expression.xreplace({symbol: number_of_any_sign}), 0)
+    solved = try_solve(asked, number_of_any_sign, trials=_MOST_NESTED)
     if solved is None or not isinstance(solved[0], sympy.Ge) or not solved[1].is_Integer:
         return
     span, low = env.var_to_range[symbol], int(solved[1])
