@@ -41,6 +41,8 @@ __all__ = ["padding_continued"]
 _MOST_CAPTURES = 10
 _MOST_AGAIN = 3
 _MOST_TRIED = 16
+_MOST_TRIED_SINCE = 5
+"""How many sizes are tried after those for which a model pads the most: these come early."""
 _COMPARED = 10
 _NEAREST = 600
 _MIXED = 600
@@ -169,7 +171,8 @@ class _PaddingContinuation:
         graph, sizes = made
         own = self._own(graph)
         # What the example was asked is no condition of this capture.
-        self._asked = AskedConditions(self._example, self._ranges, self._kept(graph), _remainders(own))
+        self._asked_remainders = _remainders(own)
+        self._asked = AskedConditions(self._example, self._ranges, self._kept(graph), self._asked_remainders)
         self._asked.note(own, sizes, is_general=True)
         accepted, branches = [sizes], [sizes]
         while (other := self._untaken(graph, branches)) is not None:
@@ -231,11 +234,15 @@ class _PaddingContinuation:
         ]
         found.sort(key=lambda each: (-sum(_multiplicity(each[symbol] - 1) for symbol in symbols), self._distance(each)))
         best: tuple[int, Sizes] | None = None
+        tried_since = 0
         for sizes in found[:_MOST_TRIED]:
             with _CountedPadding() as counted:
                 runs = self._runs.compare(None, sizes) is not None
+            tried_since += best is not None
             if runs and (best is None or counted.count > best[0]):
-                best = counted.count, sizes
+                best, tried_since = (counted.count, sizes), 0
+            if tried_since == _MOST_TRIED_SINCE:
+                break
         return best and best[1]
 
     def _distance(self, sizes: Sizes) -> int:
@@ -276,7 +283,11 @@ class _PaddingContinuation:
         return region
 
     def _untaken(self, graph: CapturedGraph, branches: Sequence[Sizes]) -> Sizes | None:
-        """Sizes that give answers of which there is no capture, as many as possible; None where there are none."""
+        """Sizes that give answers of which there is no capture, as many as possible; None where there are none.
+
+        Of those that give as many, the ones with the most remainders: a model that asks nothing more where one size is
+        no multiple, as in `if h % 2 or w % 2`, is asked of the other one there.
+        """
         wanted = []
         for asked in self._asked.found:
             answers = self._asked.answers(asked.condition.expression)
@@ -291,7 +302,13 @@ class _PaddingContinuation:
             for place in places_of_one:
                 count[place] = count.get(place, 0) + 1
         points = self._asked.points
-        ordered = sorted(count, key=lambda place: (-count[place], self._distance(points[place])))
+
+        def rank(place: int) -> tuple[int, int, int]:
+            sizes = points[place]
+            remaining = sum(bool(value_at(each, sizes)) for each in self._asked_remainders)
+            return -count[place], -remaining, self._distance(sizes)
+
+        ordered = sorted(count, key=rank)
         untried = itertools.islice((points[place] for place in ordered if points[place] not in branches), _MOST_TRIED)
         return next(filter(self._runs.may_run, untried), None)
 
