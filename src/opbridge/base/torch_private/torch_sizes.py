@@ -299,14 +299,19 @@ def _is_never_negative(env: Any, integer: Any) -> bool:
 
 
 def _with_remainders(number: Any) -> Any:
-    """A sum of sizes in which each quotient is written with the remainder."""
+    """A sum of sizes in which each quotient by a number is written with the remainder.
+
+    Those stay that a quotient by a size is made of, of which torch's bounds know nothing where there are fractions.
+    """
     import sympy
     from torch.utils._sympy.functions import FloorDiv, Mod
 
+    divided = {each: each.args[1].is_Integer and each.args[1] > 0 for each in number.atoms(FloorDiv)}
+    kept = set().union(*(each.atoms(FloorDiv) for each, by_number in divided.items() if not by_number))
     quotients = {
         each: (each.args[0] - Mod(*each.args)) / each.args[1]
-        for each in number.atoms(FloorDiv)
-        if each.args[1].is_Integer and each.args[1] > 0
+        for each, by_number in divided.items()
+        if by_number and each not in kept
     }
     return sympy.expand(number.xreplace(quotients)) if quotients else number
 
