@@ -1,9 +1,14 @@
-"""Sequences of a symbolic length, with numbers for what is symbolic: they are what Python's are."""
+"""Sequences of a symbolic length are what Python's are, also with numbers for what is symbolic."""
 
 from __future__ import annotations
 
 import itertools
 
+import pytest
+import torch
+from helpers.captures import assert_same
+
+from opbridge.capture import capture
 from opbridge.capture.tracer.sized_sequences import Range
 
 
@@ -13,3 +18,31 @@ def test_a_range_has_what_the_range_of_python_has() -> None:
         assert found.length == len(expected)
         assert [found.has(index) for index in range(8)] == [index < len(expected) for index in range(8)]
         assert [found.at(index) for index in range(len(expected))] == list(expected)
+
+
+def test_a_slice_of_a_range_has_what_that_of_python_has() -> None:
+    limits = (None, -9, -2, -1, 0, 1, 2, 9)
+    for start, stop, step in itertools.product((-1, 2), (-3, 2, 5), (-2, -1, 1, 3)):
+        for given in itertools.product(limits, limits, (None, -3, -1, 1, 2)):
+            found = Range(start, stop, step)[slice(*given)]
+            assert [found.at(index) for index in range(found.length)] == list(range(start, stop, step)[slice(*given)])
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        lambda n: list(range(n))[::-1],
+        lambda n: list(range(1, 3 * n, 3))[-1:0:-2],
+        lambda n: range(n, 0, -1)[::-2],
+        lambda n: list(range(n + 3))[2::-1],
+    ],
+)
+def test_numbers_of_a_range_in_reverse_order(numbers) -> None:
+    class Reversed(torch.nn.Module):
+        def forward(self, x):
+            return torch.tensor(numbers(x.shape[0]))[None] < x.shape[0] - 1, x + 1
+
+    taken = capture(Reversed(), (torch.randn(7, 2),), dynamic_shapes={"x": {0: "n"}})
+    assert not taken.notes
+    for size in (2, 3, 8, 13):
+        assert_same(taken, torch.randn(size, 2))
