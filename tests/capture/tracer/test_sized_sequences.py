@@ -46,3 +46,23 @@ def test_numbers_of_a_range_in_reverse_order(numbers) -> None:
     assert not taken.notes
     for size in (2, 3, 8, 13):
         assert_same(taken, torch.randn(size, 2))
+
+
+@pytest.mark.parametrize(
+    "taken_by",
+    [
+        lambda x: x[list(range(x.shape[0]))[::-1]],
+        lambda x: x[range(1, x.shape[0])],
+        lambda x: x.t()[:, list(range(0, x.shape[0], 2))],
+        lambda x: x[list(range(x.shape[0])), 0],
+    ],
+)
+def test_a_range_as_an_index(taken_by) -> None:
+    class Taken(torch.nn.Module):
+        def forward(self, x):
+            return taken_by(x) + 1
+
+    taken = capture(Taken(), (torch.randn(7, 2),), dynamic_shapes={"x": {0: "n"}})
+    assert not taken.notes
+    for size in (2, 3, 8, 13, 40):
+        assert_same(taken, torch.randn(size, 2))

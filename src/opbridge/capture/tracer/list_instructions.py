@@ -9,7 +9,7 @@ from types import CodeType, FrameType
 
 from opbridge.base.python_private.instructions import instruction_at
 
-__all__ = ["elements_read", "is_added_in_place"]
+__all__ = ["elements_read", "is_added_in_place", "is_index"]
 
 _STORING = ("STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL")
 
@@ -17,6 +17,14 @@ _STORING = ("STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL")
 def is_added_in_place(frame: FrameType) -> bool:
     """Whether the instruction that a frame runs is the `+=` of a variable."""
     return _added(frame.f_code, instruction_at(frame.f_code, frame.f_lasti).offset) is not None
+
+
+def is_index(frame: FrameType) -> bool:
+    """Whether the instruction that a frame runs reads or writes by an index, or deletes."""
+    return _indexes(frame.f_code, instruction_at(frame.f_code, frame.f_lasti).offset)
+
+
+_INDEXING = ("BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR")
 
 
 @functools.cache
@@ -45,6 +53,12 @@ def _begin(instruction: dis.Instruction) -> tuple[int | None, int | None]:
     """The line and the column that an instruction is compiled from."""
     positions = instruction.positions
     return (None, None) if positions is None else (positions.lineno, positions.col_offset)
+
+
+@functools.cache
+def _indexes(code: CodeType, offset: int) -> bool:
+    (instruction,) = (each for each in dis.get_instructions(code) if each.offset == offset)
+    return instruction.opname in _INDEXING or (instruction.opname, instruction.argrepr) == ("BINARY_OP", "[]")
 
 
 @functools.cache

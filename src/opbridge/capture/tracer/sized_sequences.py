@@ -16,7 +16,7 @@ import torch
 from opbridge.base.torch_private import torch_sizes
 from opbridge.base.torch_private.torch_decisions import NoSuchElement
 from opbridge.capture.tracer.append_only_lists import elements_of
-from opbridge.capture.tracer.list_instructions import is_added_in_place
+from opbridge.capture.tracer.list_instructions import is_added_in_place, is_index
 from opbridge.capture.tracer.modifiable_sequences import ModifiableSequence
 from opbridge.capture.tracer.symbolic_list import chained, is_list
 from opbridge.capture.tracer.symbolic_loops import asks, extending, iterations_of
@@ -125,6 +125,8 @@ class SizedSequence(ModifiableSequence):
         return torch_sizes.is_of_data(self.length)
 
     def __len__(self) -> int:
+        if is_index(sys._getframe(1)):  # torch asks whether it stands for a tuple of few indices, which it does not
+            raise TypeError("a list of a symbolic length is one index")
         return int(self.length)
 
     def __bool__(self) -> bool:
