@@ -238,9 +238,10 @@ class _PaddingContinuation:
         for sizes in found[:_MOST_TRIED]:
             with _CountedPadding() as counted:
                 runs = self._runs.compare(None, sizes) is not None
-            tried_since += best is not None
             if runs and (best is None or counted.count > best[0]):
                 best, tried_since = (counted.count, sizes), 0
+            elif best is not None:
+                tried_since += 1
             if tried_since == _MOST_TRIED_SINCE:
                 break
         return best and best[1]
@@ -285,8 +286,8 @@ class _PaddingContinuation:
     def _untaken(self, graph: CapturedGraph, branches: Sequence[Sizes]) -> Sizes | None:
         """Sizes that give answers of which there is no capture, as many as possible; None where there are none.
 
-        Of those that give as many, the ones with the most remainders: a model that asks nothing more where one size is
-        no multiple, as in `if h % 2 or w % 2`, is asked of the other one there.
+        Of those that give as many, the ones with the most remainders, at which the model mostly asks what it has not
+        been asked yet: in `if w % 2 or h % 2`, it asks about `h` only where `w` is even.
         """
         wanted = []
         for asked in self._asked.found:
