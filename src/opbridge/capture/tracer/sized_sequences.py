@@ -250,13 +250,15 @@ class Range(SizedSequence):
 
     def _part(self, index: slice, length: Any) -> Any:
         """The range of the numbers of a slice; a plain list where data decide the step or what it counts down from."""
-        begin, count, step = _limits(index, length)
-        if step is None or (step < 0 and type(self.step) is not int):
+        step = 1 if index.step is None else index.step
+        if type(step) is not int or not step or (step < 0 and type(self.step) is not int):
             return self.elements()[index]
-        first = self.start + begin * self.step
         if step > 0:
+            begin = _within(0 if index.start is None else index.start, length)
             end = _within(length if index.stop is None else index.stop, length)
-            return Range(first, self.start + end * self.step, self.step * step)
+            return Range(self.start + begin * self.step, self.start + end * self.step, self.step * step)
+        begin, count, _ = _limits(index, length)
+        first = self.start + begin * self.step
         return Range(first, first + count * step * self.step, self.step * step)
 
 
