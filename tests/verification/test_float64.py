@@ -235,6 +235,26 @@ def test_noise_proves_nothing() -> None:
     assert not found.ok and "not decidable by float64" in found.remark and not found.noisy
 
 
+def test_a_minority_of_runs_without_digits_excuses_nothing_and_hides_nothing() -> None:
+    truth, runs = _runs_with_outliers(0.0, 0.0, 0.0, 0.0)
+    without_digits = (truth + normal(100, seed=9)).float()
+    actual = (truth + 3e-3 * normal(100, seed=8).double().clamp(-1, 1)).float()
+    assert judgement(runs[0], actual, truth, *runs[1:]).ok
+    assert judgement(runs[0], actual, truth, *runs[1:], without_digits).ok
+    wrong = (truth + 0.1 * normal(100, seed=8).double()).float()
+    found = judgement(runs[0], wrong, truth, *runs[1:], without_digits)
+    assert not found.ok and "larger error against float64 than PyTorch" in found.remark
+    # As where a rounding selects another expert for the first rows: the results are those of the one or of the other.
+    other = torch.where(torch.arange(100) < 20, without_digits, actual)
+    assert judgement(runs[0], other, truth, *runs[1:], without_digits).ok
+    between = torch.where(torch.arange(100) < 20, (without_digits + actual) / 2, actual)
+    assert not judgement(runs[0], between, truth, *runs[1:], without_digits).ok
+    # With a majority of such runs, and where the run on the inputs themselves is one, nothing can be said.
+    for first, *others in ((runs[0], *(3 * [without_digits])), (without_digits, *runs)):
+        found = judgement(first, actual, truth, *others)
+        assert not found.ok and "not decidable by float64" in found.remark
+
+
 def test_noise_is_what_pytorch_gives_otherwise_for_inputs_nearby() -> None:
     truth = normal(100).double()
     expected, actual = ((truth + normal(100, seed=seed)).float() for seed in (1, 2))
