@@ -75,3 +75,26 @@ def test_sizes_beside_tensors_select_first(model: Any) -> None:
 
     dynamic = ({0: torch.export.Dim("rows")}, {0: torch.export.Dim("rows")})
     assert_matches(model, *inputs(4), others=[inputs(rows) for rows in (1, 2, 5, 9)], dynamic_shapes=dynamic)
+
+
+def places_of_all_rows(x: torch.Tensor, places: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    rows = torch.arange(x.shape[0])[:, None].repeat(1, places.shape[1])
+    first, second = zip(*torch.stack([rows, places], -1).flatten(0, 1))  # noqa: B905 - as in UDOP
+    mask = torch.zeros_like(x, dtype=torch.bool)
+    mask[first, second] = True
+    return mask, x[first, second], torch.stack(second), max(second), torch.tensor(len(first))
+
+
+def columns_gone_over(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    columns = zip(*places.flatten()[:, None].repeat(1, 3), strict=True)
+    return torch.stack([torch.stack([x[0, place] for place in column]).sum() for column in columns])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [places_of_all_rows, columns_gone_over], ids=lambda model: model.__name__)
+def test_the_columns_of_a_tensor_of_a_dynamic_size(model: Any) -> None:
+    def inputs(batch: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.randn(batch, 5), torch.randint(5, (batch, count))
+
+    dynamic = ({0: "batch"}, {0: "batch", 1: "count"})
+    assert_matches(model, *inputs(2, 3), others=[inputs(1, 1), inputs(4, 2), inputs(3, 7)], dynamic_shapes=dynamic)

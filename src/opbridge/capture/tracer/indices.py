@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from opbridge.capture.tracer.sized_sequences import SizedSequence
+from opbridge.capture.tracer.symbolic_list import sequence_of
 from opbridge.capture.tracer.tensors_as_numbers import is_number, number
 
 __all__ = ["asks_for_number", "index_by", "with_tensors", "write_at"]
@@ -24,14 +26,28 @@ def _holds_number(item: Any) -> bool:
 
 
 def with_tensors(index: Any) -> Any:
-    """An index in which lists of integer tensors without dimensions are tensors, as torch makes them by their values.
+    """An index in which lists of integers are tensors, as torch makes them by their values.
+
+    These are lists of integer tensors without dimensions, among the items of a tuple, and lists whose length is
+    symbolic.
 
     Returns:
-        The index; None where there is no such list among the items of a tuple.
+        The index; None where there is no such list.
     """
-    if type(index) is not tuple or not any(map(_is_list_of_numbers, index)):
-        return None
-    return tuple(_stacked(item) if _is_list_of_numbers(item) else item for item in index)
+    if type(index) is not tuple:
+        found = _of_sequence(index)
+        return None if found is index else found
+    items = tuple(_stacked(item) if _is_list_of_numbers(item) else _of_sequence(item) for item in index)
+    return items if any(new is not item for new, item in zip(items, index, strict=True)) else None
+
+
+def _of_sequence(item: Any) -> Any:
+    """A tensor in the place of a list of integers whose length is symbolic; anything else as it is."""
+    if isinstance(item, SizedSequence):
+        return item.tensor()
+    sequence = sequence_of(item)
+    numbers = None if sequence is None else sequence.integers()
+    return item if numbers is None else numbers
 
 
 def _is_list_of_numbers(item: Any) -> bool:

@@ -276,8 +276,15 @@ def summed(*pieces: Any) -> Any:
     return [element for each in given for element in each]
 
 
+def _is_of_rows(values: torch.Tensor) -> bool:
+    """Whether a tensor has a symbolic number of rows, and a number of columns that is known."""
+    return values.dim() > 1 and isinstance(values.shape[0], torch.SymInt) and type(values.shape[1]) is int
+
+
 def unzipped(values: Any, **settings: Any) -> Any:
-    """`zip(*values)`: of a list of tuples that a loop has filled, a sequence for each place in them."""
+    """`zip(*values)`: a sequence for each place in the tuples that a loop has filled a list with, or each column."""
+    if isinstance(values, torch.Tensor) and _is_of_rows(values):
+        return iter([Rows(column) for column in values.unbind(1)])
     if isinstance(values, types.GeneratorType):
         values = filled_list(values)
     form = form_of(values) if is_list(values) else sequence_of(values)

@@ -74,10 +74,6 @@ class PythonFunctions(TorchFunctionMode):
                 found = index_by(args[0], items)
                 if found is not None:
                     return found
-            elif any(sequence_of(item) is not None for item in items):
-                found = [_as_index(item) for item in items]
-                if any(one is not other for one, other in zip(found, items, strict=True)):
-                    return args[0][tuple(found) if isinstance(args[1], tuple) else found[0]]
         elif function in _COMPLEX_NUMBERS and args[0].is_complex() and all(type(size) is int for size in args[0].shape):
             return _unknown(args[0].shape)
         elif function is torch.Tensor.to and _only_orders(args, kwargs or {}):
@@ -305,15 +301,6 @@ def _with_numbers(sizes: Any) -> Any:
     if isinstance(sizes, (list, tuple)):
         return type(sizes)(map(_with_numbers, sizes)) if any(map(is_number, sizes)) else sizes
     return number(sizes)
-
-
-def _as_index(item: Any) -> Any:
-    """An item of an index, with a tensor in the place of a list of integers whose length is symbolic."""
-    if isinstance(item, SizedSequence):
-        return item.tensor()
-    sequence = sequence_of(item)
-    numbers = None if sequence is None else sequence.integers()
-    return item if numbers is None else numbers
 
 
 def _scale(tensor: torch.Tensor) -> Any:
