@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from helpers.matching import assert_matches
 
 import opbridge
 
@@ -98,3 +100,66 @@ def test_counters_of_loops_change(model: Callable[[torch.Tensor], torch.Tensor])
         x = torch.rand(count, 3)
         (found,) = session.run(None, {"x": x.numpy()})
         np.testing.assert_allclose(found, model(x).numpy(), rtol=1e-5, atol=1e-5)
+
+
+def resized_and_padded(x: torch.Tensor, heights: torch.Tensor, widths: torch.Tensor) -> torch.Tensor:
+    height, width = x.shape[-2:]
+    found = [
+        torch.nn.functional.pad(
+            torch.nn.functional.interpolate(x[:1], size=(h, w)), (0, width - w, 0, height - h), value=2.0
+        )
+        for h, w in zip(heights, widths)  # noqa: B905 - as in Vilt
+    ]
+    return x + torch.cat(found)
+
+
+def in_two_parts(x: torch.Tensor, count: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    begin, end = x[:, :, :count], x[:, :, count:]
+    rest = x.shape[2] - count
+    joined = torch.cat([end.new_ones(x.shape[0], x.shape[1], rest, x.shape[3]), begin], 2)
+    return joined * x + end.sum() * other
+
+
+def computed_in_a_loop(x: torch.Tensor, count: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    total = x.sum(2)
+    while count > 1:
+        total = total * 0.5 + x[:, :, : count.item()].sum(2)
+        count = count - 1
+        total = total + x[:, :, count.item() :].sum(2) * other
+    return total
+
+
+def computed_in_branches(x: torch.Tensor, count: torch.Tensor, other: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    first = x[:, :, :count].sum(2)
+    count = count - 1 if x.sum() > other else count + 1
+    return first, x[:, :, :count].sum(2), x[:, :, count + 1 :].sum(2)
+
+
+def _resized(batch: int, height: int, width: int) -> tuple[torch.Tensor, ...]:
+    return (
+        torch.randn(batch, 2, height, width),
+        torch.randint(1, height + 1, (batch,)),
+        torch.randint(1, width + 1, (batch,)),
+    )
+
+
+def _counted(batch: int, height: int, width: int, factor: float = 1.0) -> tuple[torch.Tensor, ...]:
+    return factor * torch.rand(batch, 2, height, width), torch.randint(1, height, ()), torch.tensor(0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "inputs"),
+    [
+        (resized_and_padded, _resized),
+        (in_two_parts, _counted),
+        (computed_in_a_loop, _counted),
+        (computed_in_branches, _counted),
+    ],
+    ids=lambda each: each.__name__,
+)
+def test_what_is_computed_of_a_number_from_data(model: Callable[..., Any], inputs: Callable[..., Any]) -> None:
+    dynamic = ({0: "batch", 2: "height", 3: "width"}, *[{0: "batch"} if inputs is _resized else None] * 2)
+    others = [inputs(*sizes) for sizes in ((1, 5, 4), (3, 9, 6), (5, 4, 8))]
+    others += [inputs(2, 7, 5, -1.0)] if inputs is _counted else []
+    assert_matches(model, *inputs(2, 6, 7), others=others, dynamic_shapes=dynamic, rtol=1e-5, atol=1e-5)

@@ -4,6 +4,10 @@
 be a number that only a run tells. What the tensor holds follows from the sizes, as long as operators on integers make
 it of them, and nothing is written to its memory. So it does for the largest element of a tensor that has one integer
 everywhere, as `torch.full((batch,), x.shape[1]).max()`.
+
+What is computed of a number that was read from data follows from this: in `F.pad(F.interpolate(x, size=(h, w)), (0,
+width - w, 0, height - h))` with tensors `h` and `w`, the sizes are `height` and `width`. That holds up to the next
+decision, as what a branch or an iteration computes is another number in the next one.
 """
 
 from __future__ import annotations
@@ -17,10 +21,13 @@ from torch.fx import Node
 
 from opbridge.base.torch_private import torch_decisions
 from opbridge.capture.tracer.constants import Constants
+from opbridge.capture.tracer.made_once import since_decision
 
 __all__ = ["Known", "KnownItems"]
 
 _aten = torch.ops.aten
+
+_READING = frozenset({_aten.item.default, _aten._local_scalar_dense.default})
 
 _SAME = frozenset(
     {
@@ -76,27 +83,32 @@ class KnownItems:
         self.known = known
         self._constants = constants
         self._items: dict[Node, torch.SymInt] = {}
+        self._read: dict[Node, tuple[torch.SymInt, object]] = {}
 
     def item(self, function: Any, arguments: Any) -> torch.SymInt | None:
         """What `item` gives for a node; None where that is not known, and for another operator."""
-        if function not in (_aten.item.default, _aten._local_scalar_dense.default):
+        if function not in _READING:
             return None
         found = self._integer(arguments[0])
         return found if isinstance(found, torch.SymInt) else None
 
     def add(self, function: Any, node: Node, result: Any) -> None:
-        """Notes the integer of a new node, where it follows from sizes.
+        """Notes the integer of a new node, where it follows from sizes or from a number that was read.
 
         Args:
             function: The operator.
             node: The node.
             result: What the operator gives, without values.
         """
+        if self.known is Known.NONE:
+            return
+        if function in _READING and isinstance(result, torch.SymInt) and _is_int64(node.args[0]):
+            self._read[node.args[0]] = result, since_decision()
         if not isinstance(result, torch.Tensor) or result.dtype != torch.int64:
             return
-        if self.known is not Known.ALL:
-            is_quotient = function in _DIVISIONS and not any(map(_is_tensor, node.args))
-            if self.known is Known.NONE or not is_quotient:
+        is_of_read = not result.dim() and any(self._was_read(each) for each in node.args)
+        if self.known is not Known.ALL and not is_of_read:
+            if function not in _DIVISIONS or any(map(_is_tensor, node.args)):
                 return
         value: Any = None
         if function is _aten.full.default:
@@ -111,7 +123,14 @@ class KnownItems:
             first, second = map(self._integer, node.args)
             value = None if first is None or second is None else _COMPUTED[function](first, second, **node.kwargs)
         if isinstance(value, torch.SymInt):
-            self._items[node] = value
+            if is_of_read:
+                self._read[node] = value, since_decision()
+            else:
+                self._items[node] = value
+
+    def _was_read(self, argument: Any) -> bool:
+        """Whether an argument is a tensor whose number was read since the last decision, or computed of such a one."""
+        return isinstance(argument, Node) and argument in self._read and self._read[argument][1] is since_decision()
 
     def _integer(self, value: Any) -> torch.SymInt | int | None:
         if isinstance(value, Node):
@@ -119,8 +138,15 @@ class KnownItems:
             if not isinstance(known, torch.Tensor):
                 value = known
             else:
-                return None if self._constants.is_written(known) else self._items.get(value)
+                if self._constants.is_written(known):
+                    return None
+                return self._read[value][0] if self._was_read(value) else self._items.get(value)
         return value if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool) else None
+
+
+def _is_int64(argument: Any) -> bool:
+    known = argument.meta.get("val") if isinstance(argument, Node) else None
+    return isinstance(known, torch.Tensor) and known.dtype == torch.int64
 
 
 def _is_tensor(argument: Any) -> bool:
@@ -139,6 +165,7 @@ _DIVISIONS = frozenset({_aten.div.Tensor_mode, _aten.div.Scalar_mode})
 _COMPUTED: dict[Any, Callable[..., Any]] = {
     _aten.add.Tensor: lambda a, b: a + b,
     _aten.sub.Tensor: lambda a, b: a - b,
+    _aten.rsub.Scalar: lambda a, b: b - a,
     _aten.mul.Tensor: lambda a, b: a * b,
     _aten.div.Tensor_mode: _quotient,
     _aten.div.Scalar_mode: _quotient,

@@ -9,7 +9,7 @@ import torch
 
 from opbridge.capture.tracer.symbolic_loops import active_loops
 
-__all__ = ["note_part", "number_at", "once"]
+__all__ = ["note_part", "number_at", "once", "since_decision"]
 
 
 def number_at(numbers: torch.Tensor, index: Any) -> Any:
@@ -39,6 +39,11 @@ def once(what: str, objects: tuple[Any, ...], make: Callable[[], Any]) -> Any:
     if key not in loops.made:
         loops.made[key] = make(), objects
     return loops.made[key][0]
+
+
+def since_decision() -> object:
+    """An object that is another one after each decision."""
+    return None if active_loops() is None else once("since a decision", (), object)
 
 
 def note_part(size: Any, total: Any) -> None:
