@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 from helpers.matching import assert_matches
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from opbridge.capture import capture
 from opbridge.capture.tracer.broadcast_sizes import dims_beside_data
 
 
@@ -42,5 +45,21 @@ def test_the_dimensions_are_those_of_sizes_of_inputs_and_of_data():
     data = env.create_unbacked_symint()
     torch._check(data >= 0)
     fixed, open_one = torch.empty(3, data, 4, device="meta"), torch.empty(data, 1, device="meta")
-    assert dims_beside_data(torch.ops.aten.add.Tensor, (fixed, open_one)) == []
-    assert dims_beside_data(torch.ops.aten.mm.default, (open_one, open_one)) == []
+    assert dims_beside_data(torch.ops.aten.add.Tensor, (fixed, open_one)) == {}
+    assert dims_beside_data(torch.ops.aten.mm.default, (open_one, open_one)) == {}
+
+
+class _Quotient(torch.nn.Module):
+    """A quotient of rows that data decide and others, which may be one."""
+
+    def forward(self, x: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+        share = _positions(count)[:, 0] / (torch.arange(x.shape[0]) + 1)
+        y = x + share[:, None]
+        return y.reshape(1, -1, y.shape[0] * 2, 2)
+
+
+def test_a_size_is_that_of_the_result_whichever_comes_first():
+    graph = capture(_Quotient(), (torch.rand(6, 4), torch.tensor(6)), dynamic_shapes=({0: "rows"}, None)).graph
+    (product,) = (node for node in graph.graph.nodes if node.target is operator.mul)
+    (size,) = product.all_input_nodes
+    assert size.args[0].target is torch.ops.aten.div.Tensor

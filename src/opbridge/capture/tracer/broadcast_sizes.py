@@ -23,27 +23,27 @@ from opbridge.capture.tracer.symbolic_loops import active_loops
 __all__ = ["dims_beside_data"]
 
 
-def dims_beside_data(function: Any, args: Sequence[Any]) -> list[int]:
-    """The dimensions of a result, counted from the last, in which a size of an input that may be 1 meets one of data.
+def dims_beside_data(function: Any, args: Sequence[Any]) -> dict[int, list[torch.SymInt]]:
+    """The dimensions of a result in which a size of an input that may be 1 meets one that data decide.
 
     Args:
         function: The operator.
         args: Its positional arguments, without values.
 
     Returns:
-        None of them for an operator that is not computed element by element, and in a loop, whose iterations would each
-        have a size of their own.
+        For each, counted from the last, the symbolic sizes that meet there. There is none for an operator that is not
+        computed element by element, and in a loop, whose iterations would each have a size of their own.
     """
     if torch.Tag.pointwise not in getattr(function, "tags", ()):
-        return []
+        return {}
     shapes = [each.shape[::-1] for each in args if isinstance(each, torch.Tensor)]
-    found = [
-        -1 - index
+    found = {
+        -1 - index: [size for size in sizes if isinstance(size, torch.SymInt)]
         for index, sizes in enumerate(itertools.zip_longest(*shapes, fillvalue=1))
         if any(map(torch_sizes.is_of_data, sizes)) and any(map(_is_open_input, sizes))
-    ]
+    }
     loops = active_loops() if found else None
-    return [] if loops is not None and loops.running else found
+    return {} if loops is not None and loops.running else found
 
 
 def _is_open_input(size: Any) -> bool:

@@ -313,9 +313,11 @@ class Recorder:
         self.values.masks.note(arguments, fakes)
         self.values.add(function, node, result)
         self.bind(result, node)
-        for dim in broadcast:
-            if isinstance(size := result.shape[dim], torch.SymInt):
-                self.tracer.rebind_size(size, functools.partial(self._size_of, node, dim % result.dim(), size))
+        for dim, sizes in broadcast.items():
+            # From now on, torch takes these for one number, under each of their symbols.
+            for size in (result.shape[dim], *sizes):
+                if isinstance(size, torch.SymInt):
+                    self.tracer.rebind_size(size, functools.partial(self._size_of, node, dim % result.dim(), size))
         if function in kinds_of_operators.PARTS and self._is_new_symbol(result.storage_offset()):
             self.tracer.bind_size(result.storage_offset(), functools.partial(self._offset_of, node))
         torch_sizes.note_unknown_symbols(node, self.fake_mode.shape_env, result)
