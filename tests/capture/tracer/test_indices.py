@@ -98,3 +98,33 @@ def test_the_columns_of_a_tensor_of_a_dynamic_size(model: Any) -> None:
 
     dynamic = ({0: "batch"}, {0: "batch", 1: "count"})
     assert_matches(model, *inputs(2, 3), others=[inputs(1, 1), inputs(4, 2), inputs(3, 7)], dynamic_shapes=dynamic)
+
+
+def rows_of_a_comprehension(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    even = [i for i in range(x.shape[0]) if i % 2 == 0]
+    return x[even], x[:, [0, 2]][even] * 2
+
+
+def rows_of_a_loop(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    half = []
+    for i in range(x.shape[0]):
+        half.append(i // 2)
+    written = x.clone()
+    written[half, 1] = 7
+    return x[half, :2], written
+
+
+def rows_by_data(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    kept = [i for i in range(x.shape[0]) if x[i].sum() > 0]
+    written = x.clone()
+    written[kept] = 0
+    return x[kept], written
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model", one_in(2, [rows_of_a_comprehension, rows_of_a_loop, rows_by_data]), ids=lambda model: model.__name__
+)
+def test_a_list_that_is_filled_is_an_index(model: Any) -> None:
+    others = [(sign * torch.rand(count, 3),) for sign in (1, -1) for count in (1, 2, 3, 9)]
+    assert_matches(model, torch.randn(5, 3), others=others, dynamic_shapes={"x": {0: "rows"}})

@@ -17,6 +17,8 @@ from typing import Any
 
 from torch.utils import _pytree as pytree
 
+from opbridge.capture.tracer.list_instructions import is_index
+
 __all__ = ["SymbolicList", "chained", "forming", "is_list", "plain", "sequence_of"]
 
 Forms = Callable[["SymbolicList"], Any]
@@ -61,6 +63,11 @@ class SymbolicList(list[Any]):
             return super().__iter__()
         found: Iterator[Any] = form.iterated(self, super().__iter__(), sys._getframe(1))
         return found
+
+    def __len__(self) -> int:
+        if is_index(sys._getframe(1)) and self.form is not None:
+            raise TypeError("a list of a symbolic length is one index")  # torch asks for the elements of short ones
+        return super().__len__()
 
     def __reversed__(self) -> Iterator[Any]:
         form = self.form
