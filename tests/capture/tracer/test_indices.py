@@ -79,7 +79,7 @@ def test_sizes_beside_tensors_select_first(model: Any) -> None:
 
 def places_of_all_rows(x: torch.Tensor, places: torch.Tensor) -> tuple[torch.Tensor, ...]:
     rows = torch.arange(x.shape[0])[:, None].repeat(1, places.shape[1])
-    first, second = zip(*torch.stack([rows, places], -1).flatten(0, 1))  # noqa: B905 - as in UDOP
+    first, second = zip(*torch.stack([rows, places], -1).flatten(0, 1))  # noqa: B905 - UDOP passes no strict=
     mask = torch.zeros_like(x, dtype=torch.bool)
     mask[first, second] = True
     return mask, x[first, second], torch.stack(second), max(second), torch.tensor(len(first))

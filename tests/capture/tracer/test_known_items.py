@@ -108,7 +108,7 @@ def resized_and_padded(x: torch.Tensor, heights: torch.Tensor, widths: torch.Ten
         torch.nn.functional.pad(
             torch.nn.functional.interpolate(x[:1], size=(h, w)), (0, width - w, 0, height - h), value=2.0
         )
-        for h, w in zip(heights, widths)  # noqa: B905 - as in Vilt
+        for h, w in zip(heights, widths)  # noqa: B905 - ViLT passes no strict=
     ]
     return x + torch.cat(found)
 

@@ -1,4 +1,4 @@
-"""Indices of tensors that are sizes, integer tensors without dimensions, or slices with these, as operators."""
+"""Indices of tensors that are sizes, integer tensors without dimensions, slices or lists with these, as operators."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class KnownItems:
         self.known = known
         self._constants = constants
         self._items: dict[Node, torch.SymInt] = {}
-        self._read: dict[Node, tuple[torch.SymInt, object]] = {}
+        self._from_data: dict[Node, tuple[torch.SymInt, object]] = {}
 
     def item(self, function: Any, arguments: Any) -> torch.SymInt | None:
         """What `item` gives for a node; None where that is not known, and for another operator."""
@@ -103,13 +103,13 @@ class KnownItems:
         if self.known is Known.NONE:
             return
         if function in _READING and isinstance(result, torch.SymInt) and _is_int64(node.args[0]):
-            self._read[node.args[0]] = result, since_decision()
+            self._from_data[node.args[0]] = result, since_decision()
         if not isinstance(result, torch.Tensor) or result.dtype != torch.int64:
             return
-        is_of_read = not result.dim() and any(self._was_read(each) for each in node.args)
-        if self.known is not Known.ALL and not is_of_read:
-            if function not in _DIVISIONS or any(map(_is_tensor, node.args)):
-                return
+        is_from_data = not result.dim() and any(self._is_from_data(each) for each in node.args)
+        is_quotient = function in _DIVISIONS and not any(map(_is_tensor, node.args))
+        if self.known is not Known.ALL and not (is_from_data or is_quotient):
+            return
         value: Any = None
         if function is _aten.full.default:
             value = self._integer(node.args[1])
@@ -123,14 +123,18 @@ class KnownItems:
             first, second = map(self._integer, node.args)
             value = None if first is None or second is None else _COMPUTED[function](first, second, **node.kwargs)
         if isinstance(value, torch.SymInt):
-            if is_of_read:
-                self._read[node] = value, since_decision()
+            if is_from_data:
+                self._from_data[node] = value, since_decision()
             else:
                 self._items[node] = value
 
-    def _was_read(self, argument: Any) -> bool:
-        """Whether an argument is a tensor whose number was read since the last decision, or computed of such a one."""
-        return isinstance(argument, Node) and argument in self._read and self._read[argument][1] is since_decision()
+    def _is_from_data(self, argument: Any) -> bool:
+        """Whether an argument is a tensor whose number was read since the last decision, or follows from such a one."""
+        return (
+            isinstance(argument, Node)
+            and argument in self._from_data
+            and self._from_data[argument][1] is since_decision()
+        )
 
     def _integer(self, value: Any) -> torch.SymInt | int | None:
         if isinstance(value, Node):
@@ -140,7 +144,7 @@ class KnownItems:
             else:
                 if self._constants.is_written(known):
                     return None
-                return self._read[value][0] if self._was_read(value) else self._items.get(value)
+                return self._from_data[value][0] if self._is_from_data(value) else self._items.get(value)
         return value if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool) else None
 
 

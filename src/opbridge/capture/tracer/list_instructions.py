@@ -20,7 +20,11 @@ def is_added_in_place(frame: FrameType) -> bool:
 
 
 def is_index(frame: FrameType) -> bool:
-    """Whether the instruction that a frame runs reads or writes by an index, or deletes."""
+    """Whether the instruction that a frame runs reads or writes by an index, or deletes.
+
+    Where a list of a symbolic length is asked for its length there, torch asks whether it stands for a tuple of few
+    indices. It does not, which an error says.
+    """
     return _indexes(frame.f_code, instruction_at(frame.f_code, frame.f_lasti).offset)
 
 

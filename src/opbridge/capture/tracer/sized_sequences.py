@@ -125,7 +125,7 @@ class SizedSequence(ModifiableSequence):
         return torch_sizes.is_of_data(self.length)
 
     def __len__(self) -> int:
-        if is_index(sys._getframe(1)):  # torch asks whether it stands for a tuple of few indices, which it does not
+        if is_index(sys._getframe(1)):
             raise TypeError("a list of a symbolic length is one index")
         return int(self.length)
 

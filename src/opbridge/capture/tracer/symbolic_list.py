@@ -66,7 +66,7 @@ class SymbolicList(list[Any]):
 
     def __len__(self) -> int:
         if is_index(sys._getframe(1)) and self.form is not None:
-            raise TypeError("a list of a symbolic length is one index")  # torch asks for the elements of short ones
+            raise TypeError("a list of a symbolic length is one index")
         return super().__len__()
 
     def __reversed__(self) -> Iterator[Any]:
