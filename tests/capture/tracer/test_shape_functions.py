@@ -292,6 +292,20 @@ def test_torch_is_not_asked_for_attention_in_windows(name):
     assert all(holds_at(each.expression, {symbol: 4}) for each in taken.graph.conditions)
 
 
+def test_attention_with_a_mask_for_one_window_size_does_not_ask_for_the_number_of_windows():
+    def model(x):
+        side = min(x.shape[1], 2)
+        windows = x.view(-1, 2, side * side, 3)
+        return F.scaled_dot_product_attention(windows, windows, windows, torch.arange(32.0).view(1, 2, 4, 4))
+
+    taken = capture(model, (torch.randn(3, 8, 6),), dynamic_shapes={"x": {0: "batch", 1: "length"}})
+    batch, length = taken.graph.places
+    assert all(holds_at(each.expression, {batch: 1, length: 4}) for each in taken.graph.conditions)
+    assert any(not holds_at(each.expression, {batch: 4, length: 1}) for each in taken.graph.conditions)
+    for shape in ((1, 4, 6), (1, 8, 6), (2, 12, 6)):
+        assert_same(taken, torch.randn(shape))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("least", [3, 2])
 def test_a_part_counted_from_the_end_is_as_long_as_was_asked_for(least):

@@ -58,6 +58,15 @@ def ask_whether_one(sizes: Sequence[Any]) -> None:
                 bool(size == 1)
 
 
+def ask_equal(left: Any, right: Any) -> bool:
+    """Asks whether two sizes are equal that are so in the example, which becomes a condition of the capture.
+
+    Nothing is asked, and the answer is False, where they differ in the example or where only data decide one.
+    """
+    in_example = example_with(left, {})
+    return in_example is not None and in_example == example_with(right, {}) and bool(left == right)
+
+
 def logarithm2(number: Any) -> Any:
     """The logarithm of base 2 of a symbolic number, which stays symbolic."""
     return torch._sym_log2(torch.sym_float(number))

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_sizes
-from opbridge.capture.tracer.plain_operands import broadcast, is_plain, new
+from opbridge.capture.tracer.plain_operands import is_plain, new
 from opbridge.capture.tracer.shapes_of_parts import is_dynamic
 
 __all__ = ["attention", "is_attention"]
@@ -92,7 +92,14 @@ def _are_heads(count: Any, of_keys: Any, grouped: bool) -> bool:
 
 
 def _is_mask(mask: torch.Tensor, query: torch.Tensor, shape: Sequence[Any]) -> bool:
-    """Whether a mask is broadcast to a shape, and of a dtype that attention takes."""
-    found = broadcast(mask.shape, shape)
-    is_of_shape = found is not None and len(found) == len(shape) and all(map(torch_sizes.is_equal, found, shape))
-    return is_of_shape and mask.dtype in (torch.bool, query.dtype)
+    """Whether a mask is broadcast to a shape, and of a dtype that attention takes.
+
+    Where that is not plain to see of a size, as of a table for 7 x 7 positions beside a window of `min(h, 7)` squared,
+    it is asked, as torch asks it: for other sizes the model fails.
+    """
+    if mask.dtype not in (torch.bool, query.dtype) or mask.dim() > len(shape):
+        return False
+    return all(
+        torch_sizes.is_equal(one, size) or torch_sizes.is_one_or_none_of(one, size) or torch_sizes.ask_equal(one, size)
+        for one, size in zip(reversed(mask.shape), reversed(shape), strict=False)
+    )
