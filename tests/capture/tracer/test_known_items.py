@@ -68,6 +68,69 @@ def test_what_is_written_to_is_read(model: Callable[[torch.Tensor], torch.Tensor
         np.testing.assert_array_equal(found, model(x).numpy())
 
 
+def of_tables(read: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], torch.Tensor]:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        levels = (x, x[..., : x.shape[-1] // 2])
+        total = x.sum((2, 3))
+        for level, (height, width) in zip(
+            levels, read(torch.tensor([each.shape[-2:] for each in levels])), strict=True
+        ):
+            weights = (torch.arange(height)[:, None] - torch.arange(width)).flatten()
+            if weights.shape[0] != level[0, 0].numel():
+                raise ValueError("the sizes of a level are not those of the table")
+            total = total + (level.flatten(2) * weights).sum(2)
+        return total
+
+    return model
+
+
+TABLES: dict[str, Callable[[torch.Tensor], Any]] = {
+    "iterated": lambda table: table,
+    "numbers": lambda table: table.tolist(),
+    "elements": lambda table: [(table[0, 0], table[0, 1]), (int(table[1, 0]), table[1, -1].item())],
+    "columns": lambda table: zip(table[:, 0], table[:, 1].tolist(), strict=True),
+    "unbound": lambda table: zip(*table.unbind(1), strict=True),
+    "parts": lambda table: [table[:1][0], table[1:][0]],
+    "stacked again": lambda table: torch.stack([table[-2], table[1].clone()]),
+    "computed": lambda table: (2 * table - 1 + 1) // 2,
+}
+
+
+@pytest.mark.parametrize("read", TABLES.values(), ids=TABLES)
+def test_elements_of_a_table_of_sizes_are_known(read: Callable[[torch.Tensor], Any]) -> None:
+    found = assert_matches(
+        of_tables(read),
+        torch.randn(2, 3, 4, 6),
+        others=[(torch.randn(1, 3, 5, 9),), (torch.randn(3, 3, 1, 2),)],
+        dynamic_shapes=({0: "batch", 2: "height", 3: "width"},),
+        rtol=1e-5,
+        atol=1e-5,
+    )
+    assert not any("raises" in note for note in found.capture.notes)
+
+
+def table_that_is_written(x: torch.Tensor) -> torch.Tensor:
+    table = torch.tensor([x.shape])
+    row = table[0]
+    table[0, 0] -= 1
+    return x[: row[0].item()] + table.sum()
+
+
+def table_beside_a_longer_one(x: torch.Tensor) -> torch.Tensor:
+    table = torch.tensor([x.shape[0]]) + torch.full((3, 1), x.shape[1])
+    return x.sum() + torch.arange(table[2, 0] - 1) + table.shape[0]
+
+
+@pytest.mark.parametrize("model", [table_that_is_written, table_beside_a_longer_one])
+def test_tables_that_are_no_longer_known(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    shapes = {"x": {0: "rows", 1: "columns"}}
+    session = opbridge.export(model, (torch.randn(6, 2),), dynamic_shapes=shapes, verify=False).session()
+    for size in ((3, 2), (6, 1), (9, 4)):
+        x = torch.randn(size)
+        (found,) = session.run(None, {"x": x.numpy()})
+        np.testing.assert_allclose(found, model(x).numpy(), rtol=1e-5, atol=1e-5)
+
+
 def counter_of_iterations(x: torch.Tensor) -> torch.Tensor:
     left, total = torch.tensor(x.shape[0]), x.sum(0)
     while left > 0:

@@ -29,6 +29,7 @@ May import: dynamic_shapes, and what the capture stands on.
 | comparing_functions | `torch.equal` and the like, which give a bool of Python |
 | idle_questions | questions whose answers a model does not use |
 | tensors_as_numbers | integer tensors without dimensions, where numbers are taken |
+| integer_tables | the integers of a tensor that are known, row by row |
 | inferred_sizes | the size that `reshape` and `view` infer beside sizes that data decide |
 | contiguous_copies | `contiguous`, which asks sizes whether a tensor is in order already |
 | seeded_draws | random numbers after the model has set the seed |

@@ -52,7 +52,7 @@ class KnownValues:
         """Notes a new node, of which the arguments are known.
 
         Args:
-            function: The operator.
+            function: The operator; `operator.getitem` for one of its results.
             node: The node.
             result: What the operator gives, without values.
         """
@@ -60,7 +60,7 @@ class KnownValues:
         self.items.add(function, node, result)
 
     def add_node(self, function: Any, node: Node) -> None:
-        """Notes a new node whose integers are not of interest, such as one of several results.
+        """Notes a new node whose integers are not of interest.
 
         Args:
             function: The operator.

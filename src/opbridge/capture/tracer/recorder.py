@@ -334,7 +334,7 @@ class Recorder:
             for index, item in enumerate(result):
                 if isinstance(item, (torch.Tensor, list, tuple, *_NUMBERS)):
                     inner = self.tracer.create_node("call_function", operator.getitem, (node, index), {})
-                    self.values.add_node(operator.getitem, inner)
+                    self.values.add(operator.getitem, inner, item)
                     self.bind(item, inner)
         else:
             node.meta["val"] = result
