@@ -10,6 +10,12 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from opbridge.base.torch_private import torch_size_arithmetic, torch_sizes
 
 
+def _size():
+    env = ShapeEnv()
+    context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC])
+    return env, FakeTensorMode(shape_env=env).from_tensor(torch.zeros(224), symbolic_context=context).shape[0]
+
+
 @pytest.mark.parametrize(
     "left, right, is_seen",
     [
@@ -26,11 +32,28 @@ from opbridge.base.torch_private import torch_size_arithmetic, torch_sizes
     ],
 )
 def test_a_size_is_at_most_another_one(left, right, is_seen, caplog):
-    env = ShapeEnv()
-    context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC])
-    size = FakeTensorMode(shape_env=env).from_tensor(torch.zeros(224), symbolic_context=context).shape[0]
+    env, size = _size()
     with torch_size_arithmetic.dividing_sizes_directly():
         assert torch_sizes.is_at_most(left(size), right(size)) is is_seen
     assert not env.guards
     assert not caplog.records  # torch logs what its bounds fail for
     assert all(left(n) <= right(n) for n in range(1, 200)) or not is_seen
+
+
+@pytest.mark.parametrize(
+    "left, right, is_seen",
+    [
+        (lambda n: (n + -n % 8) // 8, lambda n: (n + 7) // 8, True),
+        (lambda n: (n - n % 3) // 3, lambda n: n // 3, True),
+        (lambda n: (n + -n % 8) // 8, lambda n: (n + 8) // 8, False),
+        (lambda n: (n - n % 3) // 3, lambda n: (n - n % 2) // 2, False),
+        (lambda n: (n - n % 3 - 1) // 3, lambda n: n // 3 - 1, True),
+        (lambda n: n // 4, lambda n: n // 8 + n // 8, False),
+    ],
+)
+def test_quotients_that_are_written_apart_are_equal(left, right, is_seen):
+    env, size = _size()
+    with torch_size_arithmetic.dividing_sizes_directly():
+        assert torch_sizes.is_equal(left(size), right(size)) is is_seen
+    assert not env.guards
+    assert all(left(n) == right(n) for n in range(200)) is is_seen

@@ -143,10 +143,22 @@ def has_same_strides(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def is_equal(left: Any, right: Any) -> bool:
-    """Whether two sizes are the same number or the same expression; nothing is asked about the symbols."""
+    """Whether two sizes are the same number or expression, or quotients that are seen to be the same for all sizes.
+
+    Nothing is asked about the symbols.
+    """
     if type(left) is int or type(right) is int:
         return type(left) is type(right) and bool(left == right)
-    return bool(left.node.expr == right.node.expr)
+    one, other = left.node.expr, right.node.expr
+    return bool(one == other) or (_has_remainders(one, other) and _is_zero(_with_remainders(one - other)))
+
+
+def _has_remainders(*expressions: Any) -> bool:
+    """Whether expressions of the same symbols have quotients or remainders: they may be equal though written apart."""
+    from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
+
+    free = {frozenset(each.free_symbols) for each in expressions}
+    return len(free) == 1 and all(each.has(FloorDiv, Mod, PythonMod) for each in expressions)
 
 
 def is_one_or_none_of(size: Any, whole: Any) -> bool:
@@ -313,16 +325,39 @@ def _with_remainders(number: Any) -> Any:
     Those stay that a quotient by a size is made of, of which torch's bounds know nothing where there are fractions.
     """
     import sympy
-    from torch.utils._sympy.functions import FloorDiv, Mod
+    from torch.utils._sympy.functions import FloorDiv, PythonMod
 
+    missing = {each: _missing_to_multiple(*each.args) for each in number.atoms(PythonMod)}
+    number = number.xreplace({each: other for each, other in missing.items() if other is not None})
     divided = {each: each.args[1].is_Integer and each.args[1] > 0 for each in number.atoms(FloorDiv)}
     kept = set().union(*(each.atoms(FloorDiv) for each, by_number in divided.items() if not by_number))
     quotients = {
-        each: (each.args[0] - Mod(*each.args)) / each.args[1]
+        each: (each.args[0] - _remainder(*each.args)) / each.args[1]
         for each, by_number in divided.items()
         if by_number and each not in kept
     }
     return sympy.expand(number.xreplace(quotients)) if quotients else number
+
+
+def _remainder(number: Any, divisor: Any) -> Any:
+    """A remainder, without the remainders by the same divisor in a sum: `(n - n % k) % k` is 0."""
+    import sympy
+    from torch.utils._sympy.functions import Mod
+
+    terms = sympy.expand(number).as_coefficients_dict()
+    if all(factor.is_Integer for factor in terms.values()):
+        inner = {term: term.args[0] if term.func is Mod and term.args[1] == divisor else term for term in terms}
+        number = sympy.expand(sum(factor * inner[term] for term, factor in terms.items()))
+    return number % divisor if number.is_Integer else Mod(number, divisor)
+
+
+def _missing_to_multiple(number: Any, divisor: Any) -> Any:
+    """`-n % k` as `k - 1 - (n + k - 1) % k`, the remainder of what is rounded up; None where `k` is no number."""
+    from torch.utils._sympy.functions import Mod
+
+    if not divisor.is_Integer or divisor < 1:
+        return None
+    return divisor - 1 - Mod(divisor - 1 - number, divisor)
 
 
 def quotient_if_exact(number: Any, divisor: Any) -> int | None:
@@ -361,6 +396,12 @@ def ignoring_fresh_symbols(shape_env: Any) -> Iterator[None]:
         return
     with shape_env.ignore_fresh_unbacked_symbols():
         yield
+
+
+def forget_fresh_symbol(size: torch.SymInt) -> None:
+    """Makes a new unbacked symbol one that need not appear in the captured graph."""
+    fresh = size.node.shape_env.pending_fresh_unbacked_symbols
+    fresh[:] = [symbol for symbol in fresh if symbol != size.node.expr]
 
 
 def unknown_size(like: torch.Tensor) -> torch.SymInt:

@@ -11,6 +11,7 @@ from torch.fx import Node
 from opbridge.capture.tracer.constants import Constants
 from opbridge.capture.tracer.counted_masks import CountedMasks
 from opbridge.capture.tracer.known_items import Known, KnownItems
+from opbridge.capture.tracer.parts_between_data import PartsBetweenData
 from opbridge.capture.tracer.seeded_draws import SeededDraws
 
 __all__ = ["KnownValues"]
@@ -29,6 +30,7 @@ class KnownValues:
         constants: The values that depend on weights and constants alone.
         items: The integers that follow from sizes.
         masks: The masks whose elements were counted.
+        parts: The parts between numbers that data decide.
         draws: The random numbers that are the same in each run.
     """
 
@@ -41,6 +43,7 @@ class KnownValues:
         self.constants = Constants()
         self.items = KnownItems(self.constants, known)
         self.masks = CountedMasks()
+        self.parts = PartsBetweenData()
         self.draws = SeededDraws() if draws is None else draws
         self._lengths = lengths
 

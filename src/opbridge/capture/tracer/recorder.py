@@ -278,7 +278,8 @@ class Recorder:
             arguments[0].meta["val"] = torch_proxies.snapshot(fakes[0])
         env = self.fake_mode.shape_env
         before = torch_shape_env.questions(env)
-        shape = shape_functions.shape_function(function, fakes, fake_keywords)
+        shape = None if fake_keywords else self.values.parts.shape(function, fakes)
+        shape = shape or shape_functions.shape_function(function, fakes, fake_keywords)
         lengths = self.values.lengths(arguments[1]) if function is _aten._pack_padded_sequence.default else None
         if lengths is not None:
             shape = functools.partial(packed_sequences.pack, known=lengths)

@@ -13,7 +13,7 @@ from opbridge.base.torch_private.torch_overrides import new_view
 from opbridge.capture.tracer.ends_of_parts import asks_about, length_of_part
 from opbridge.capture.tracer.symbolic_loops import active_loops
 
-__all__ = ["OF_PARTS", "is_dynamic"]
+__all__ = ["OF_PARTS", "is_dynamic", "is_plain_slice"]
 
 _aten = torch.ops.aten
 
@@ -62,7 +62,7 @@ def _tensor_split(x: torch.Tensor, sections: int, dim: int = 0) -> list[torch.Te
     return parts
 
 
-def _is_plain_slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> bool:
+def is_plain_slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> bool:
     """Between sizes that are seen to be in order, of which torch would take the minimum with the size."""
     if type(step) is not int or step != 1 or not x.dim():
         return False
@@ -113,13 +113,13 @@ def _slice(x: torch.Tensor, dim: int, start: Any, end: Any) -> torch.Tensor:
 
 
 def _is_slice(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> bool:
-    if _is_plain_slice(x, dim, start, end, step):
+    if is_plain_slice(x, dim, start, end, step):
         return True
     return x.dim() > 0 and is_dynamic(x) and asks_about(x, dim, start, end, step)
 
 
 def _sliced(x: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1) -> torch.Tensor:
-    if _is_plain_slice(x, dim, start, end, step):
+    if is_plain_slice(x, dim, start, end, step):
         return _slice(x, dim, start, end)
     first, length = length_of_part(x.shape[dim], start, end, step)
     sizes, strides = list(x.shape), list(x.stride())
