@@ -24,6 +24,7 @@ from opbridge.capture.session import CaptureSession
 from opbridge.capture.side_effects import SideEffects, keeping_random_state
 from opbridge.capture.size_branches import SizePath, SizePaths, asked_zeros, capture_branches, padding_continued
 from opbridge.capture.size_constraints import contradictions
+from opbridge.capture.tracer.long_sizes import refusing_long_sizes
 from opbridge.capture.tracer.writes import written_by
 from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.decisions import Decision, decisions_of
@@ -235,7 +236,7 @@ def _for_other_sizes(
     free = frozenset(axis.place for axis in assumptions.shapes.axes.values() if other_branches.is_plain(axis))
     of_sizes = dataclasses.replace(assumptions.restarted(), shapes=shapes, is_by_size=True, free=free)
     try:
-        with keeping_random_state():
+        with keeping_random_state(), refusing_long_sizes():
             found = capture_with_retries(session, of_sizes) if unrolls else None
             if isinstance(found, Failed):
                 by_loop = is_by_loop(found.error)

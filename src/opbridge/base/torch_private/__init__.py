@@ -20,6 +20,7 @@ May import: base.
 | torch_sizes_in_python | symbolic sizes as Python takes them: formatted, multiplied |
 | torch_hashed_sizes | symbolic sizes as the keys of dicts and the elements of sets |
 | torch_paddings | amounts of padding that are computed from sizes |
+| torch_extremes | the least and the greatest of sizes |
 | torch_dynamic_shapes | the forms of dynamic shapes |
 | torch_tracing | torch.export and torch.fx: tracing, stack traces, log output |
 | torch_proxies | the modes that see every operator, and the tracer that torch's operators expect |

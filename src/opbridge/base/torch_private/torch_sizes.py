@@ -186,6 +186,11 @@ def is_of_data(size: Any) -> bool:
     return isinstance(size, torch.SymInt) and bool(free_unbacked_symbols(size))
 
 
+def operations(sizes: Sequence[Any]) -> int:
+    """How many operations the longest of the expressions of sizes has."""
+    return max((int(each.node.expr.count_ops()) for each in sizes if isinstance(each, torch.SymInt)), default=0)
+
+
 def text_of(number: Any) -> str:
     """A symbolic number as its expression."""
     return str(number.node.expr)

@@ -16,6 +16,7 @@ from opbridge.capture.guards.expressions import operators_in
 from opbridge.capture.retries import capture_with_retries
 from opbridge.capture.same_graph import is_same_graph
 from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy
+from opbridge.capture.tracer.long_sizes import refusing_long_sizes
 from opbridge.capture.tracer.writes import written_by
 from opbridge.errors import UsageError
 
@@ -134,7 +135,7 @@ def _for_sizes(
         of_example.restarted(), is_general=of_example.is_general, shapes=shapes, example=example, free=free
     )
     try:
-        with padding:
+        with padding, refusing_long_sizes():
             new = capture_with_retries(progress.session, assumptions)
     except UsageError:  # the model does not run within the mode, as where it compiles a function
         return None

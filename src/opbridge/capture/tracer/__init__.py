@@ -27,6 +27,7 @@ May import: dynamic_shapes, and what the capture stands on.
 | refused_sizes, empty_lists | errors that PyTorch raises for the sizes of tensors, and for lists without elements |
 | ends_of_parts | the ends of slices that may count from the end |
 | parts_between_data | the lengths of slices between numbers that data decide |
+| long_sizes | sizes that are computed with too many operations |
 | comparing_functions | `torch.equal` and the like, which give a bool of Python |
 | idle_questions | questions whose answers a model does not use |
 | tensors_as_numbers | integer tensors without dimensions, where numbers are taken |

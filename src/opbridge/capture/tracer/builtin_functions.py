@@ -18,7 +18,7 @@ import numpy
 import torch
 
 from opbridge.base.attributes import replacing
-from opbridge.base.torch_private import torch_sizes
+from opbridge.base.torch_private import torch_extremes, torch_sizes
 from opbridge.capture.tracer.filling import filled_list
 from opbridge.capture.tracer.loop_filled_lists import gathered, gathered_numbers
 from opbridge.capture.tracer.model_functions import OTHER_PACKAGES
@@ -78,7 +78,7 @@ def _extreme(python: Callable[..., Any], of_sizes: Callable[..., Any], is_better
             return python(*values, **settings)
         if any(isinstance(each, _NUMBERS) for each in given):
             if all(isinstance(each, (int, float, *_NUMBERS)) for each in given):
-                return functools.reduce(of_sizes, given)
+                return torch_extremes.simplified(functools.reduce(of_sizes, given))
         elif any(isinstance(each, torch.Tensor) for each in given) and all(map(_is_scalar, given)):
             return functools.reduce(chosen, given)
         return python(*values)

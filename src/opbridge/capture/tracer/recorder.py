@@ -32,6 +32,7 @@ from opbridge.capture.tracer import (
     triton_launches,
 )
 from opbridge.capture.tracer.known_values import KnownValues
+from opbridge.capture.tracer.long_sizes import check_length
 from opbridge.capture.tracer.operator_questions import OperatorQuestions
 from opbridge.capture.tracer.recording_modes import RecordingModes
 from opbridge.capture.tracer.tracked_tensors import Tracked, TrackedTensors
@@ -302,6 +303,7 @@ class Recorder:
             raise
         finally:
             is_described = self.questions.end()
+        check_length(result)
         if not self.is_differentiating and is_described:
             torch_shape_env.note_questions_of_operator(env, before, function._schema.name)
         if function is _aten._new_zeros_with_same_feature_meta.default:
