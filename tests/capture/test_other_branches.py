@@ -197,6 +197,19 @@ def test_a_capture_in_which_sizes_are_equal_that_are_not_so_in_the_example_is_no
     assert not other_branches.merged(found, other, shapes)
 
 
+def test_another_number_of_iterations_is_no_other_branch():
+    """`range(0, n, 100)` has asked for its number; `if n < 7` has asked for a truth value."""
+    module, x = nn.ReLU(), torch.randn(5)
+    shapes = dynamic_shapes.resolve(module, (x,), {}, ({0: "n"},))
+    graph = capture(module, (x,), dynamic_shapes=({0: "n"},)).graph
+    (n,) = graph.places
+    iterations = SizeCondition(f"(99 + {n}) // 100 == 1", (n,), is_number=True)
+    branch = SizeCondition(f"{n} < 7", (n,))
+    graph.conditions = (iterations, branch)
+    ((condition, sizes),) = other_branches.with_other_branches(graph, shapes)
+    assert condition is branch and all(7 <= size <= 100 for size in sizes.values())
+
+
 def test_sizes_that_no_memory_holds_are_not_tried():
     taken = capture(lambda x: x * 2 if x.shape[0] > 10**11 else x + 1, (torch.randn(3, 4),), dynamic_shapes=({0: "n"},))
     assert taken.mode == "direct"

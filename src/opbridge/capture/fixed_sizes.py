@@ -17,7 +17,7 @@ from opbridge.capture.guards.expressions import fixes_a_number, holds_at, operat
 from opbridge.capture.guards.solutions import solutions
 from opbridge.capture.guards.wording import with_numbers
 from opbridge.capture.size_constraints import Condition, sized
-from opbridge.graph.captured_graph import CapturedGraph
+from opbridge.graph.captured_graph import CapturedGraph, SizeCondition
 
 __all__ = [
     "fixes_another_size",
@@ -25,6 +25,7 @@ __all__ = [
     "is_by_python",
     "leaves_out_example",
     "limiting",
+    "may_count_iterations",
     "may_unroll_a_loop",
     "splits_by_a_size",
     "with_larger_example",
@@ -51,7 +52,12 @@ def may_unroll_a_loop(graph: CapturedGraph) -> bool:
     Args:
         graph: The capture.
     """
-    return any(each.is_number and not each.operator and fixes_a_number(each.expression) for each in graph.conditions)
+    return any(map(may_count_iterations, graph.conditions))
+
+
+def may_count_iterations(condition: SizeCondition) -> bool:
+    """Whether a condition is that a loop has as many iterations as the example: it gives a number to Python."""
+    return condition.is_number and not condition.operator and fixes_a_number(condition.expression)
 
 
 def splits_by_a_size(graph: CapturedGraph) -> bool:

@@ -21,6 +21,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from opbridge.base.torch_private import torch_sizes
+from opbridge.capture import fixed_sizes
 from opbridge.capture.dynamic_shapes import Axis, Shapes
 from opbridge.capture.guards.conditions import hold
 from opbridge.capture.guards.expressions import operators_in
@@ -68,6 +69,8 @@ def with_other_branches(graph: CapturedGraph, shapes: Shapes) -> Iterator[tuple[
         operators = operators_in(condition.expression)
         if condition.by_operator or ("!=" in operators and "%" not in operators):
             continue  # what holds for one size alone is no model for others
+        if fixed_sizes.may_count_iterations(condition):
+            continue  # what computes an iteration more is no model for fewer
         others = [each for each in asked.values() if each.expression != condition.expression]
         ranges: dict[str, Range] = dict.fromkeys(condition.symbols, (_SMALLEST, None))
         sizes = next(witnesses(condition, example, others, ranges, condition.symbols), None)

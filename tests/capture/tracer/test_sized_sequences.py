@@ -66,3 +66,21 @@ def test_a_range_as_an_index(taken_by) -> None:
     assert not taken.notes
     for size in (2, 3, 8, 13, 40):
         assert_same(taken, torch.randn(size, 2))
+
+
+def test_a_loop_over_chunks_that_is_unrolled_is_valid_for_all_sizes_of_one_chunk() -> None:
+    """What it keeps in Python differs between iterations, so that it is no loop of the file."""
+
+    def scaled(x):
+        seen, parts = {}, []
+        for start in range(0, x.shape[0], 100):
+            seen[len(seen)] = "x" * len(seen)
+            parts.append(x[start : min(start + 100, x.shape[0])] * (1 + len(seen)))
+        return torch.cat(parts)
+
+    taken = capture(scaled, (torch.randn(30, 2),), dynamic_shapes=({0: "n"},))
+    why, valid = taken.notes
+    assert why.startswith("a loop has as many iterations as in the example, as it cannot be captured as a loop: ")
+    assert valid.startswith("the file is valid only for n <= 100 ")
+    for size in (1, 2, 99, 100):
+        assert_same(taken, torch.randn(size, 2))

@@ -18,7 +18,7 @@ from opbridge.capture.same_graph import is_same_graph
 from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy
 from opbridge.capture.tracer.long_sizes import refusing_long_sizes
 from opbridge.capture.tracer.writes import written_by
-from opbridge.errors import UsageError
+from opbridge.errors import CaptureError, UsageError
 
 __all__ = ["LOOPS", "OTHER_BRANCH", "PADDING", "SIZE_BRANCHES"]
 
@@ -65,6 +65,8 @@ def _with_loops(progress: Progress) -> Outcome | NoImprovement:
         raise
     except Exception as error:  # the loop is none that a file holds, which the conditions of the capture tell
         raise_own_fault(error)
+        if isinstance(error, CaptureError) and fixed_sizes.may_unroll_a_loop(captured.graph):
+            return dataclasses.replace(captured, notes=(*captured.notes, _unrolled(error)))
         return NoImprovement(error)
     if fixed_sizes.may_unroll_a_loop(looped.graph):
         return NoImprovement()
@@ -72,6 +74,12 @@ def _with_loops(progress: Progress) -> Outcome | NoImprovement:
     returns_as_many = len(looped.graph.outputs) == len(captured.graph.outputs)
     is_unrolled = fixed_sizes.may_unroll_a_loop(captured.graph)
     return looped if is_unrolled or (returns_same and returns_as_many) else NoImprovement()
+
+
+def _unrolled(error: Exception) -> str:
+    """What is said of a loop that has the iterations of the example, by the error that its capture as a loop raised."""
+    reason = str(error).partition("\n")[0].removeprefix("The model cannot be captured: ")
+    return f"a loop has as many iterations as in the example, as it cannot be captured as a loop: {reason}"
 
 
 LOOPS = Strategy("loops over sizes", _repeats_by_a_size, _with_loops)

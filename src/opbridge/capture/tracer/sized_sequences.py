@@ -238,7 +238,8 @@ class Range(SizedSequence):
         return self.tensor()
 
     def elements(self) -> list[Any]:
-        return list(range(int(self.start), int(self.stop), int(self.step)))
+        """The numbers, of which there are as many as in the example: nothing more is asked of the limits."""
+        return [self.at(index) for index in range(int(self.length))]
 
     def __getitem__(self, index: Any) -> Any:
         length = self.length
