@@ -48,6 +48,7 @@ class Captured:
         with_one: The symbols that may be 1, whatever the model asks.
         draws: Whether the model drew random numbers of Python or NumPy.
         unrolls: Whether loops over dynamic sizes are unrolled in it, rather than branches.
+        no_loop: Why a loop over a dynamic size cannot be one of the graph, where that was tried; it is unrolled then.
         raising: The branches after which the model raises an error for one answer; None where it decides nothing.
         other_sizes: What is known of it for sizes that its conditions leave out.
     """
@@ -60,6 +61,7 @@ class Captured:
     with_one: frozenset[str] = frozenset()
     draws: bool = False
     unrolls: bool = True
+    no_loop: str = ""
     raising: tuple[Decision, ...] | None = None
     other_sizes: OtherSizes = field(default_factory=OtherSizes)
 

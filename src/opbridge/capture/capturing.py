@@ -111,8 +111,10 @@ def capture_call(
             ) from error
     leaves = pytree.tree_leaves((args, kwargs))
     graph, shapes = found.graph, found.assumptions.shapes
+    no_loop = found.no_loop and f"the loop over a dynamic size is unrolled as in the example: {found.no_loop}"
     notes = [
         *found.notes,
+        *([no_loop] if no_loop else ()),
         *changed_sources.notes(module),
         *noted,
         *call.notes,
@@ -152,6 +154,7 @@ def capture_call(
         () if found.raising is None else (*decisions_of(functional.graph.module), *found.raising),
         dim_sums(graph, leaves, shapes.axes),
         tried,
+        no_loop,
     )
 
 

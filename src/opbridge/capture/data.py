@@ -42,6 +42,7 @@ class Capture:
         whole: The operators of other libraries that were kept whole as they tell no shapes (see
             `opbridge.capture.opaque_operators`).
         tried: The strategies that were tried, in order, and how each ended; the last that captured is the one taken.
+        no_loop: Why the loop over a dynamic size is unrolled as in the example, as a clause; "" where none is.
     """
 
     graph: CapturedGraph
@@ -61,3 +62,4 @@ class Capture:
     decisions: tuple[Decision, ...] = ()
     dim_sums: dict[str, str] = field(default_factory=dict)
     tried: tuple[Tried, ...] = ()
+    no_loop: str = ""

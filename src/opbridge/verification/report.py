@@ -42,6 +42,7 @@ class Run:
         place: The line that causes it.
         stated: What to write so that the file is valid for all sizes that are asked for, as
             `opbridge.capture.stated_sizes` gives it.
+        no_loop: With a condition, why a loop is unrolled as in the example, as a clause.
         invented: Where the run differs by a value that no caller gave and the example does not suggest, that value: a
             NaN, a size of 0, a mask of everything. The notes say more; the file is not refused for it.
     """
@@ -54,6 +55,7 @@ class Run:
     condition: str = ""
     place: str = ""
     stated: str = ""
+    no_loop: str = ""
     invented: str = ""
 
     @property
@@ -280,14 +282,15 @@ class Verification:
         line = f" ({run.place})" if run.place else ""
         valid = f"valid only for {run.condition}{line}, but the model also accepts {run.label}; there, {how}."
         otherwise = "change the line so that it computes the same for all sizes, with torch.where or torch.cond"
+        why = f" {sentence(run.no_loop)}" if run.no_loop else ""
         if run.stated:
             return (
                 f"{run.stated}: {self.subject} does not support the requested dynamic shapes, because it is {valid} "
-                f"Or {otherwise} instead of an `if`."
+                f"Or {otherwise} instead of an `if`.{why}"
             )
         return (
             f"{sentence(self.subject)} does not support the requested dynamic shapes: it is {valid} State the "
-            f"condition in dynamic_shapes, or {otherwise} instead of an `if`."
+            f"condition in dynamic_shapes, or {otherwise} instead of an `if`.{why}"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -354,7 +354,11 @@ class Verifier:
             compared.attempt("sizes", sizes.label(beyond.sizes), *self._inputs_of(sizes, beyond.sizes, seed))
             run = compared.runs[-1]
             compared.runs[-1] = dataclasses.replace(
-                run, condition=beyond.condition, place=beyond.place, stated=beyond.stated
+                run,
+                condition=beyond.condition,
+                place=beyond.place,
+                stated=beyond.stated,
+                no_loop=self._capture.no_loop,
             )
             count += run.left_out is None
             if not run.ok or count == _MOST_UNCOVERED:

@@ -66,7 +66,8 @@ def _with_loops(progress: Progress) -> Outcome | NoImprovement:
     except Exception as error:  # the loop is none that a file holds, which the conditions of the capture tell
         raise_own_fault(error)
         if isinstance(error, CaptureError) and fixed_sizes.may_unroll_a_loop(captured.graph):
-            return dataclasses.replace(captured, notes=(*captured.notes, _unrolled(error)))
+            reason = str(error).partition("\n")[0].removeprefix("The model cannot be captured: ")
+            return dataclasses.replace(captured, no_loop=reason)
         return NoImprovement(error)
     if fixed_sizes.may_unroll_a_loop(looped.graph):
         return NoImprovement()
@@ -74,12 +75,6 @@ def _with_loops(progress: Progress) -> Outcome | NoImprovement:
     returns_as_many = len(looped.graph.outputs) == len(captured.graph.outputs)
     is_unrolled = fixed_sizes.may_unroll_a_loop(captured.graph)
     return looped if is_unrolled or (returns_same and returns_as_many) else NoImprovement()
-
-
-def _unrolled(error: Exception) -> str:
-    """What is said of a loop that has the iterations of the example, by the error that its capture as a loop raised."""
-    reason = str(error).partition("\n")[0].removeprefix("The model cannot be captured: ")
-    return f"a loop has as many iterations as in the example, as it cannot be captured as a loop: {reason}"
 
 
 LOOPS = Strategy("loops over sizes", _repeats_by_a_size, _with_loops)
