@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from opbridge.capture.guards.expressions import symbols_in
@@ -52,3 +54,10 @@ def test_only_sizes_that_are_free_and_in_their_ranges():
 )
 def test_what_fixes_a_size(text, is_fixed):
     assert fixed_by([condition(text)], SIZES) == ({"s0"} if is_fixed else set())
+
+
+def test_a_number_that_python_asks_for_fixes_the_size():
+    """`range(0, s0, 100)` has one iteration for 1 to 100."""
+    asked = condition("(s0 + 99) // 100 == 1")
+    assert fixed_by([asked], SIZES) == set()
+    assert fixed_by([dataclasses.replace(asked, is_number=True)], SIZES) == {"s0"}

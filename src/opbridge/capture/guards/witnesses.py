@@ -88,12 +88,17 @@ def _together(
 
 
 def fixed_by(conditions: Iterable[SizeCondition], sizes: Mapping[str, int]) -> frozenset[str]:
-    """The symbols that conditions fix to the value of given sizes, or, as `(n + 1) // 2 == 3`, to a few around it."""
+    """The symbols that conditions fix to the value of given sizes, or, as `(n + 1) // 2 == 3`, to a few around it.
+
+    Where Python has asked for a number, as `range(0, n, 100)` does, they may be more: each number has sizes of its own.
+    """
     alone = ((each, each.symbols[0]) for each in conditions if len(each.symbols) == 1 and each.symbols[0] in sizes)
-    return frozenset(symbol for each, symbol in alone if _is_fixed(each.expression, symbol, sizes[symbol]))
+    return frozenset(symbol for each, symbol in alone if _is_fixed(each, symbol, sizes[symbol]))
 
 
-def _is_fixed(expression: str, symbol: str, size: int) -> bool:
-    found = solutions(expression, symbol, 0, None)
+def _is_fixed(condition: SizeCondition, symbol: str, size: int) -> bool:
+    found = solutions(condition.expression, symbol, 0, None)
     last = found.below(found.high)
-    return size > 0 and size in found and 0 not in found and last is not None and last <= size + _NEAR
+    if size <= 0 or size not in found or 0 in found or last is None:
+        return False
+    return condition.is_number or last <= size + _NEAR
