@@ -12,7 +12,7 @@ import torch
 
 from opbridge.base.torch_private.torch_shape_env import asked_now
 
-__all__ = ["as_fill", "continued"]
+__all__ = ["as_fill", "continued", "multiples"]
 
 
 def as_fill(amount: torch.SymInt) -> torch.SymInt:
@@ -45,7 +45,7 @@ def continued(amount: torch.SymInt, is_implied: Callable[[str, list[str]], bool]
         if guards and is_implied(f"{asked_now(remainder)[0]} != 0", guards):
             size, divisor = remainder.args
             new = _without_bound(env, new, remainder)
-            new = new.xreplace({remainder: size - divisor * _multiples(size, divisor) + divisor})
+            new = new.xreplace({remainder: size - divisor * multiples(size, divisor) + divisor})
     return amount if new == expression else env.create_symintnode(new, hint=None)
 
 
@@ -67,10 +67,10 @@ def _fill_of(env: Any, expression: Any) -> Any:
             size += int(constant) % int(divisor) - constant
         if not env.bound_sympy(size).lower >= 0:
             return None
-    return divisor * _multiples(size, divisor) - size
+    return divisor * multiples(size, divisor) - size
 
 
-def _multiples(size: Any, divisor: Any) -> Any:
+def multiples(size: Any, divisor: Any) -> Any:
     """How many multiples of a divisor hold a size: the quotient, rounded up."""
     from torch.utils._sympy.functions import FloorDiv
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from opbridge.base.attributes import replacing
-from opbridge.base.torch_private import torch_known_sizes, torch_shape_env
+from opbridge.base.torch_private import torch_known_sizes, torch_paddings, torch_shape_env
 
 
 def may_be_one(size: Any) -> bool:
@@ -325,15 +325,19 @@ def _is_never_negative(env: Any, integer: Any) -> bool:
 
 
 def _with_remainders(number: Any) -> Any:
-    """A sum of sizes in which each quotient by a number is written with the remainder.
+    """A sum of sizes in which each quotient by a number is written with the remainder, and `-n % k` with a quotient.
 
     Those stay that a quotient by a size is made of, of which torch's bounds know nothing where there are fractions.
     """
     import sympy
     from torch.utils._sympy.functions import FloorDiv, PythonMod
 
-    missing = {each: _missing_to_multiple(*each.args) for each in number.atoms(PythonMod)}
-    number = number.xreplace({each: other for each, other in missing.items() if other is not None})
+    fills = {
+        each: each.args[1] * torch_paddings.multiples(-each.args[0], each.args[1]) + each.args[0]
+        for each in number.atoms(PythonMod)
+        if each.args[1].is_Integer and each.args[1] > 0
+    }
+    number = number.xreplace(fills)
     divided = {each: each.args[1].is_Integer and each.args[1] > 0 for each in number.atoms(FloorDiv)}
     kept = set().union(*(each.atoms(FloorDiv) for each, by_number in divided.items() if not by_number))
     quotients = {
@@ -354,15 +358,6 @@ def _remainder(number: Any, divisor: Any) -> Any:
         inner = {term: term.args[0] if term.func is Mod and term.args[1] == divisor else term for term in terms}
         number = sympy.expand(sum(factor * inner[term] for term, factor in terms.items()))
     return number % divisor if number.is_Integer else Mod(number, divisor)
-
-
-def _missing_to_multiple(number: Any, divisor: Any) -> Any:
-    """`-n % k` as `k - 1 - (n + k - 1) % k`, the remainder of what is rounded up; None where `k` is no number."""
-    from torch.utils._sympy.functions import Mod
-
-    if not divisor.is_Integer or divisor < 1:
-        return None
-    return divisor - 1 - Mod(divisor - 1 - number, divisor)
 
 
 def quotient_if_exact(number: Any, divisor: Any) -> int | None:
