@@ -229,7 +229,7 @@ class _PathCapture:
             raise PathsRefused(
                 f"The model cannot be captured: the branches of the conditions at {paths.tree.lines()} return "
                 f"different structures: {error}. Make all branches return the same structure, with tensors of the same "
-                "dtypes and ranks."
+                f"dtypes and ranks.{_of_empty_list(paths)}"
             ) from error
 
 
@@ -241,7 +241,15 @@ def _by_iterations(paths: Exploration, error: Unjoined) -> PathsRefused:
         "The model cannot be captured: its computation depends on the number of iterations of the loop at "
         f"{lines}: {error}. Make every iteration compute the same, with only tensors changing between "
         "iterations, and use tensors after the loop, or lists to which each iteration appends elements of one kind."
+        f"{_of_empty_list(paths)}"
     )
+
+
+def _of_empty_list(paths: Exploration) -> str:
+    """What is advised where a tensor has been made of an empty list."""
+    if not paths.learned.has_empty_tensor:
+        return ""
+    return " PyTorch makes a floating-point tensor of an empty list: pass dtype= to torch.tensor."
 
 
 def _limits(paths: Iterable[CapturedGraph]) -> dict[str, tuple[int | None, int | None]]:

@@ -33,6 +33,11 @@ def test_an_element_of_an_empty_list(read: Callable[[list[Any]], Any]) -> None:
     assert is_of_empty_list(raised(lambda: read([])))
 
 
+def test_an_index_of_no_numbers() -> None:
+    assert is_of_empty_list(raised(lambda: torch.ones(2, 2)[:, torch.tensor([])]))
+    assert not is_of_empty_list(raised(lambda: torch.ones(2, 2)[:, torch.ones(1)]))
+
+
 @pytest.mark.parametrize(
     "function",
     [

@@ -10,6 +10,7 @@ from helpers.captures import assert_same
 
 from opbridge.capture import capture
 from opbridge.capture.tracer.sized_sequences import Range
+from opbridge.errors import CaptureError
 
 
 def test_a_range_has_what_the_range_of_python_has() -> None:
@@ -32,7 +33,7 @@ def test_a_slice_of_a_range_has_what_that_of_python_has() -> None:
     "numbers",
     [
         lambda n: list(range(n))[::-1],
-        lambda n: list(range(1, 3 * n, 3))[-1:0:-2],
+        lambda n: list(range(1, 3 * n, 3))[-1::-2],
         lambda n: range(n, 0, -1)[::-2],
         lambda n: list(range(n + 3))[2::-1],
     ],
@@ -46,6 +47,61 @@ def test_numbers_of_a_range_in_reverse_order(numbers) -> None:
     assert not taken.notes
     for size in (2, 3, 8, 13):
         assert_same(taken, torch.randn(size, 2))
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        lambda n: list(range(n))[1:],
+        lambda n: list(range(1, 3 * n, 3))[-1:0:-2],
+        lambda n: [n] * (n - 1),
+    ],
+)
+def test_a_tensor_of_an_empty_list_has_the_default_dtype(numbers) -> None:
+    """For one row, each list is empty, and the file would have integers."""
+
+    class Listed(torch.nn.Module):
+        def forward(self, x):
+            return torch.tensor(numbers(x.shape[0])), x + 1
+
+    taken = capture(Listed(), (torch.randn(7, 2),), dynamic_shapes={"x": {0: "n"}})
+    assert "n >= 2" in " ".join(taken.notes)
+    for size in (2, 3, 8):
+        assert_same(taken, torch.randn(size, 2))
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        lambda n: torch.tensor(list(range(n))[1:], dtype=torch.int64),
+        lambda n: torch.tensor([0.5] * (n - 1)),
+    ],
+)
+def test_a_tensor_of_an_empty_list_with_a_known_dtype(numbers) -> None:
+    class Listed(torch.nn.Module):
+        def forward(self, x):
+            return numbers(x.shape[0]), x + 1
+
+    taken = capture(Listed(), (torch.randn(7, 2),), dynamic_shapes={"x": {0: "n"}})
+    for size in (1, 2, 3, 8):
+        assert_same(taken, torch.randn(size, 2))
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        lambda x: torch.tensor(list(range(int((x > 0).sum())))),
+        lambda x: torch.tensor(x[:, 0].long().nonzero().flatten().tolist()),
+        lambda x: torch.tensor([row for row, each in enumerate(x[:, 0].tolist()) if each > 0]),
+    ],
+)
+def test_an_empty_list_by_data_changes_the_dtype(numbers) -> None:
+    class Listed(torch.nn.Module):
+        def forward(self, x):
+            return numbers(x)
+
+    with pytest.raises(CaptureError, match="a floating-point tensor of an empty list: pass dtype= to torch.tensor"):
+        capture(Listed(), (torch.randn(7, 2),), dynamic_shapes={"x": {0: "n"}})
 
 
 @pytest.mark.parametrize(

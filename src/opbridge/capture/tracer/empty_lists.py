@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+from torch.utils import _pytree as pytree
+
 from opbridge.base.sources import of_code
 from opbridge.base.torch_private.torch_decisions import NoSuchElement
 
@@ -23,13 +26,22 @@ class EmptyList(RuntimeError):
 def note_empty_list(error: Exception, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Adds a note to what a function of torch raises where an argument is an empty list or tuple.
 
+    An index that `torch.tensor` has made of an empty list is one too: it has the default dtype, which is no integer.
+
     Args:
         error: What it raised.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
     """
-    if any(isinstance(each, (list, tuple)) and not len(each) for each in (*args, *kwargs.values())):
+    given = (*args, *kwargs.values())
+    if any(isinstance(each, (list, tuple)) and not len(each) for each in given) or (
+        isinstance(error, IndexError) and any(map(_is_of_no_numbers, pytree.tree_leaves(given)))
+    ):
         error.add_note(_NOTE)
+
+
+def _is_of_no_numbers(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and tuple(value.shape) == (0,)
 
 
 def is_of_empty_list(error: Exception) -> bool:

@@ -83,6 +83,7 @@ class LoopSummary:
         has_known_constants: Whether there was one.
         asked: The decisions that earlier runs have asked for, which are ones also in runs that know their answers; see
             `control_flow.known_answers`.
+        has_empty_tensor: Whether a tensor has been made of an empty list, without a dtype that is given.
     """
 
     lists: dict[Hashable, ListSummary] = field(default_factory=dict)
@@ -97,6 +98,7 @@ class LoopSummary:
     knows_constants: bool = True
     has_known_constants: bool = False
     asked: frozenset[Hashable] = frozenset()
+    has_empty_tensor: bool = False
 
     def of_list(self, place: Hashable) -> ListSummary:
         """What is known of a list, by its place."""

@@ -21,8 +21,9 @@ from opbridge.capture.tracer.indices import asks_for_number, index_by, with_tens
 from opbridge.capture.tracer.inferred_sizes import with_inferred_size
 from opbridge.capture.tracer.loop_filled_lists import gathered, gathered_numbers
 from opbridge.capture.tracer.scaled_images import interpolated
-from opbridge.capture.tracer.sized_sequences import Range, SizedSequence
+from opbridge.capture.tracer.sized_sequences import SizedSequence
 from opbridge.capture.tracer.symbolic_list import is_list, sequence_of
+from opbridge.capture.tracer.symbolic_loops import note_empty_tensor
 from opbridge.capture.tracer.tensor_sequences import CUTTING, cut
 from opbridge.capture.tracer.tensors_as_numbers import is_number, number
 
@@ -105,7 +106,7 @@ class PythonFunctions(TorchFunctionMode):
             return self.__torch_function__(torch.tensor, kinds, args[1:], given)
         elif function in _OF_SEQUENCES and args and (sequence := sequence_of(args[0])) is not None:
             given = dict(zip(("dtype", "device"), args[1:], strict=False)) | (kwargs or {})
-            return sequence.tensor(given.get("dtype") or _inferred(sequence), given.get("device"))
+            return _of_sequence(sequence, given.get("dtype"), given.get("device"))
         elif function in _OF_SEQUENCES and args and (numbers := _numbers(args[0], kwargs or {})) is not None:
             given = dict(zip(("dtype", "device"), args[1:], strict=False)) | (kwargs or {})
             return numbers.to(dtype=given.get("dtype"), device=given.get("device"))
@@ -224,6 +225,8 @@ def _numbers(values: Any, settings: dict[str, Any]) -> torch.Tensor | None:
     if not (type(values) is tuple or is_list(values)) or not settings.keys() <= {"dtype", "device"}:
         return None
     found = gathered_numbers(values)
+    if not values and "dtype" not in settings:
+        note_empty_tensor()
     if found is not None or not values or not all(isinstance(each, torch.Tensor) for each in values):
         return found
     if any(each.dim() for each in values) or len({(each.dtype, each.device) for each in values}) > 1:
@@ -231,9 +234,18 @@ def _numbers(values: Any, settings: dict[str, Any]) -> torch.Tensor | None:
     return torch.stack(list(values)).detach()
 
 
-def _inferred(sequence: SizedSequence) -> torch.dtype | None:
-    """The dtype of a tensor that is made of a list; None: torch finds it."""
-    return torch.int64 if isinstance(sequence, Range) else None
+def _of_sequence(sequence: SizedSequence, dtype: torch.dtype | None, device: Any) -> torch.Tensor:
+    """What `torch.tensor` gives for a list of a symbolic length.
+
+    That of an empty list has one dimension, and the default dtype unless one is given: where that of the others
+    differs, whether the list is empty is a decision.
+    """
+    whole = sequence.tensor(dtype, device)
+    is_known = whole.dtype == (dtype or torch.get_default_dtype()) and whole.dim() == 1
+    if not is_known and not sequence.length:
+        note_empty_tensor()
+        return torch.tensor([], dtype=dtype, device=device)
+    return whole
 
 
 def _padded(

@@ -47,6 +47,7 @@ __all__ = [
     "iterations_of",
     "knows_constants",
     "note_constant",
+    "note_empty_tensor",
     "runs_over",
 ]
 
@@ -338,6 +339,12 @@ def note_constant() -> None:
     """Notes that such a number was known."""
     if _active and _active[-1].running:
         _active[-1].learned.has_known_constants = True
+
+
+def note_empty_tensor() -> None:
+    """Notes that a tensor has been made of an empty list, whose elements would have told its dtype."""
+    if _active:
+        _active[-1].learned.has_empty_tensor = True
 
 
 def runs_over(frame: FrameType) -> bool:
