@@ -26,6 +26,7 @@ from opbridge.capture.session import CaptureSession
 from opbridge.capture.size_constraints import constrain_sizes, contradictions
 from opbridge.capture.tracer import rewritten, trace
 from opbridge.capture.tracer.ends_of_parts import asking_for_ends
+from opbridge.capture.tracer.symbolic_loops import watching_unrolled_loops
 from opbridge.capture.tracer.triton_launches import has_launches
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph
@@ -100,20 +101,22 @@ def _traced(
 ) -> CapturedGraph:
     shapes, execution = assumptions.shapes, assumptions.execution
     follows = assumptions.is_following or shapes.axes
-    graph = trace(
-        session.module,
-        session.call.args,
-        session.call.kwargs,
-        shapes,
-        general=assumptions.is_general,
-        gradients=_REQUIRING.get(assumptions.gradients, ""),
-        dynamic=dynamic | assumptions.free,
-        expected=expected,
-        calls=session.following_calls(everywhere=assumptions.is_following) if follows else None,
-        answers=execution if isinstance(execution, BranchOracle) else None,
-        merged=execution if isinstance(execution, CFGLowering) else None,
-        copying=session.copying,
-    )
+    with watching_unrolled_loops() as loops:
+        graph = trace(
+            session.module,
+            session.call.args,
+            session.call.kwargs,
+            shapes,
+            general=assumptions.is_general,
+            gradients=_REQUIRING.get(assumptions.gradients, ""),
+            dynamic=dynamic | assumptions.free,
+            expected=expected,
+            calls=session.following_calls(everywhere=assumptions.is_following) if follows else None,
+            answers=execution if isinstance(execution, BranchOracle) else None,
+            merged=execution if isinstance(execution, CFGLowering) else None,
+            copying=session.copying,
+        )
+    session.unrolls_loops |= loops.any
     if assumptions.example is not None:
         fixed_sizes.forget_example(graph, assumptions.example)
     return graph

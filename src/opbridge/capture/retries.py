@@ -171,7 +171,8 @@ class _Executions:
         if torch_failures.is_data_dependent(first) and self._ends.any and not assumptions.asks_for_ends:
             return self._asking_for_ends(first)
         is_of_other_branch = bool(assumptions.free) and not assumptions.is_by_size
-        if not assumptions.is_dynamic or is_of_other_branch or torch_failures.is_data_dependent(first):
+        is_unhelped = is_by_loop(first) or torch_failures.is_data_dependent(first)
+        if not assumptions.is_dynamic or is_of_other_branch or is_unhelped:
             raise first
         try:
             return self._once(is_general=False)

@@ -45,6 +45,8 @@ class CaptureSession:
         copying: Whether `contiguous` copies where sizes decide whether it does.
         unrolled: The comprehensions that have the iterations of the example, as the source of their functions is not
             there; see `tracer.symbolic_loops`.
+        unrolls_loops: Whether an execution has unrolled a loop of a symbolic number of iterations. Each one does that
+            in which loops are no branches, and so fixes this number.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class CaptureSession:
         self.limits = limits
         self.identities, self.copying = Identities(), Copying()
         self.unrolled: dict[Source, None] = {}
+        self.unrolls_loops = False
         self._effects: SideEffects | None = None
         self._has_executed = False
         self._calls: dict[bool, FollowingCalls] = {}

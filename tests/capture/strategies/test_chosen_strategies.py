@@ -109,3 +109,19 @@ def test_torch_prints_no_traceback_of_an_attempt_that_is_followed_by_another(cap
 
     capture(model, (torch.randn(1, 2, 8, 8),), dynamic_shapes={"x": {2: "h", 3: "w"}})
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_size_that_a_loop_fixes_is_not_captured_with_more_freedom():
+    """Each capture in which the loop is no branch unrolls it: only the one with all paths helps."""
+
+    class Recurrent(torch.nn.Module):
+        def forward(self, x):
+            state = x.new_zeros(x.shape[1])
+            for row in range(x.shape[0]):
+                state = torch.tanh(state + x[row])
+            return state
+
+    taken = capture(Recurrent(), (torch.randn(5, 3),), dynamic_shapes={"x": {0: "rows"}})
+    tried = {each.strategy: each.executions for each in taken.tried}
+    assert not tried.keys() & {"larger example", "symbolic calls of Python functions"}
+    assert tried["direct capture"] == 1

@@ -14,7 +14,7 @@ import dataclasses
 from opbridge.capture import fixed_sizes
 from opbridge.capture.assumptions import Assumptions
 from opbridge.capture.captured import Captured, Failed, Outcome, SizesContradicted
-from opbridge.capture.retries import capture_with_retries
+from opbridge.capture.retries import capture_with_retries, is_by_loop
 from opbridge.capture.strategies.larger_example import as_of_example
 from opbridge.capture.strategies.strategy import NoImprovement, Progress, Strategy, demands_of
 
@@ -41,8 +41,14 @@ def _may_be_freed(progress: Progress) -> bool:
     return progress.has_named_sizes and not (captured is not None and captured.other_sizes.is_padded)
 
 
+def _is_fixed_by_loop(progress: Progress) -> bool:
+    """Whether a loop has fixed a size, as it does in every capture in which it is no branch; see `PATHS`."""
+    failed = progress.failed
+    return failed is not None and is_by_loop(failed.error) and progress.session.unrolls_loops
+
+
 def _is_fixed_by_python(progress: Progress) -> bool:
-    if progress.outcome is None or not _may_be_freed(progress):
+    if progress.outcome is None or not _may_be_freed(progress) or _is_fixed_by_loop(progress):
         return False
     graph = None if progress.captured is None else progress.captured.graph
     return fixed_sizes.is_by_python(graph) and (graph is None or bool(progress.demands))
@@ -57,7 +63,8 @@ SYMBOLIC_CALLS = Strategy("symbolic calls of Python functions", _is_fixed_by_pyt
 
 def _is_fixed_by_example(progress: Progress) -> bool:
     axes = progress.first.shapes.axes
-    return _may_be_freed(progress) and bool(fixed_sizes.limiting(progress.demands, axes))
+    is_possible = _may_be_freed(progress) and not _is_fixed_by_loop(progress)
+    return is_possible and bool(fixed_sizes.limiting(progress.demands, axes))
 
 
 def _of_larger_example(progress: Progress) -> Outcome | NoImprovement:

@@ -16,10 +16,12 @@ iterations differ.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import inspect
 import itertools
 import sys
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
@@ -29,6 +31,7 @@ from opbridge.base.python_private.comprehensions import is_in_comprehension
 from opbridge.base.python_private.instructions import instruction_at
 from opbridge.base.python_private.loops import end_of, loop_over
 from opbridge.base.python_private.tracing import paused
+from opbridge.base.torch_private import torch_sizes
 from opbridge.base.torch_private.torch_branch_operators import FIRST_ITERATION
 from opbridge.capture.tracer.append_only_lists import Iterations
 from opbridge.capture.tracer.filling import filled_dict, filled_set
@@ -49,6 +52,7 @@ __all__ = [
     "note_constant",
     "note_empty_tensor",
     "runs_over",
+    "watching_unrolled_loops",
 ]
 
 _NOT_FOLLOWED = frozenset({filled_set.__code__, filled_dict.__code__})
@@ -160,6 +164,27 @@ def asking(loops: Loops | None) -> Iterator[None]:
         _active.remove(loops)
 
 
+_watching: contextvars.ContextVar[UnrolledLoops | None] = contextvars.ContextVar("watching", default=None)
+
+
+@dataclass
+class UnrolledLoops:
+    """Whether an execution has unrolled a loop whose number of iterations is symbolic, so that it fixes this number."""
+
+    any: bool = False
+
+
+@contextlib.contextmanager
+def watching_unrolled_loops() -> Iterator[UnrolledLoops]:
+    """Tells whether such a loop was unrolled within this context."""
+    watched = UnrolledLoops()
+    token = _watching.set(watched)
+    try:
+        yield watched
+    finally:
+        _watching.reset(token)
+
+
 def active_loops() -> Loops | None:
     """The loops of the run that is captured; None where loops do not ask."""
     return _active[-1] if _active else None
@@ -177,10 +202,14 @@ def iterations_of(counted: Counted, frame: FrameType | None) -> SymbolicLoop | N
         counted: What the loop goes over.
         frame: The frame that asks for an iterator.
     """
-    if frame is None or not asks(counted):
+    if frame is None or instruction_at(frame.f_code, frame.f_lasti).name != "GET_ITER":
         return None
-    is_statement = instruction_at(frame.f_code, frame.f_lasti).name == "GET_ITER"
-    return SymbolicLoop(_active[-1], counted, frame) if is_statement else None
+    if asks(counted):
+        return SymbolicLoop(_active[-1], counted, frame)
+    watched = _watching.get()
+    if watched is not None and not isinstance(torch_sizes.known_size(counted.length), int):
+        watched.any = True
+    return None
 
 
 def extending(counted: Counted, frame: FrameType, held: list[Any]) -> SymbolicLoop | None:
