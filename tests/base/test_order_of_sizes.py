@@ -57,3 +57,12 @@ def test_quotients_that_are_written_apart_are_equal(left, right, is_seen):
         assert torch_sizes.is_equal(left(size), right(size)) is is_seen
     assert not env.guards
     assert all(left(n) == right(n) for n in range(200)) is is_seen
+
+
+def test_a_size_that_is_known_is_equal_to_its_number():
+    _, size = _size()
+    number = size.node.hint
+    assert not torch_sizes.is_equal(size, number)
+    assert size == number  # from now on
+    assert torch_sizes.is_equal(size, number) and torch_sizes.is_equal(number, size)
+    assert not torch_sizes.is_equal(size, number + 1)

@@ -147,6 +147,7 @@ def is_equal(left: Any, right: Any) -> bool:
 
     Nothing is asked about the symbols.
     """
+    left, right = known_size(left), known_size(right)
     if type(left) is int or type(right) is int:
         return type(left) is type(right) and bool(left == right)
     one, other = left.node.expr, right.node.expr
