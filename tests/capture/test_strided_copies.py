@@ -12,7 +12,10 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import opbridge
 from opbridge.base.torch_private import torch_sizes
+from opbridge.base.torch_private.torch_overrides import telling_overlaps_by_strides
+from opbridge.capture import capture
 from opbridge.capture.fake_implementations import replacing_fake_implementations
+from opbridge.capture.tracer import rewritten
 from opbridge.capture.tracer.shape_functions import shape_function
 
 VIEWS: list[Callable[[torch.Tensor], torch.Tensor]] = [
@@ -103,3 +106,21 @@ class TooWide(torch.nn.Module):
 def test_writes_of_other_sizes_stay_errors() -> None:
     with pytest.raises(opbridge.OpbridgeError):
         opbridge.export(TooWide(), (torch.randn(2, 4),), dynamic_shapes={"x": {0: "rows"}})
+
+
+def test_a_write_that_is_rewritten_does_not_ask_whether_elements_share_memory() -> None:
+    class Columns(torch.nn.Module):
+        def forward(self, x):
+            found = x.new_zeros(x.shape[0], 3, x.shape[1] + 1)
+            found[:, :, -1] = x[:, 0]
+            return found
+
+    taken = capture(Columns(), (torch.randn(2, 5, 3),), dynamic_shapes={"x": {0: "batch", 1: "rows"}})
+    conditions = rewritten(taken.graph, by_running=True).conditions
+    assert not [each.expression for each in conditions if ">= 2" in each.expression]
+
+
+def test_overlaps_of_known_sizes_are_told_by_torch() -> None:
+    with telling_overlaps_by_strides():
+        assert torch._debug_has_internal_overlap(torch.zeros(2, 3)) == 0
+        assert torch._debug_has_internal_overlap(torch.zeros(2, 1).expand(2, 3)) == 1

@@ -33,6 +33,7 @@ __all__ = [
     "replacing_composite",
     "replacing_shape_functions",
     "replacing_torch_functions",
+    "telling_overlaps_by_strides",
     "without_modes",
 ]
 
@@ -63,6 +64,27 @@ def as_while_not_exporting() -> Iterator[None]:
     compiler: Any = torch.compiler
     with replacing((compiler, "_is_compiling_flag", False), (compiler, "_is_exporting_flag", False)):
         yield
+
+
+@contextlib.contextmanager
+def telling_overlaps_by_strides() -> Iterator[None]:
+    """Within this context, a tensor without a stride of 0 has no elements that share memory, whatever its sizes are.
+
+    Of a tensor that is written to, torch asks whether its sizes are 1 to find out.
+    """
+    original: Any = torch._debug_has_internal_overlap
+
+    def overlap(x: torch.Tensor) -> int:
+        is_dynamic = any(type(each) is torch.SymInt for each in (*x.shape, *x.stride()))
+        is_spread = not any(type(stride) is int and stride == 0 for stride in x.stride())
+        return _TOO_HARD if is_dynamic and is_spread else original(x)
+
+    with replacing((torch, "_debug_has_internal_overlap", overlap)):
+        yield
+
+
+_TOO_HARD = 2
+"""What `torch._debug_has_internal_overlap` returns where it does not find out: `at::MemOverlap::TooHard`."""
 
 
 @contextlib.contextmanager

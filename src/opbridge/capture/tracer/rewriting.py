@@ -76,6 +76,7 @@ class _Rewriting:
         recorder.tracer.computes_sizes = any(node.target is DECISION for node in original.graph.nodes)
         with (
             torch_overrides.as_while_exporting(),
+            torch_overrides.telling_overlaps_by_strides(),
             self._fake_mode,
             torch_proxies.enable_python_dispatcher(),
             torch_proxies.subgraphs_traced_by(self._body, self._fake_mode),

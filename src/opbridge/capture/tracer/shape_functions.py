@@ -194,6 +194,11 @@ def _scatter(x: torch.Tensor, *settings: Any) -> torch.Tensor:
     return new_fake(x, x.shape, strides=x.stride())
 
 
+def _is_plain_copy(x: torch.Tensor, source: torch.Tensor, *settings: Any) -> bool:
+    """Of a tensor of the same shape, so that nothing is broadcast."""
+    return _is_plain_scatter(x) and torch_sizes.is_same_shape(x.shape, source.shape)
+
+
 def _is_plain_cross(x: torch.Tensor, y: torch.Tensor, dim: Any = None) -> bool:
     """Without a dimension, for which torch would ask of each size whether it is 3, as the translation does in a run."""
     return (
@@ -357,6 +362,7 @@ _FUNCTIONS: dict[Any, tuple[Callable[..., bool], Callable[..., Any]]] = {
     _aten.clone.default: (_is_plain_clone, _clone),
     _aten.select_scatter.default: (_is_plain_scatter, _scatter),
     _aten.slice_scatter.default: (_is_plain_scatter, _scatter),
+    _aten.copy.default: (_is_plain_copy, _scatter),
     _aten.cross.default: (_is_plain_cross, _cross),
     _aten.view.default: (is_view_of_data, view_of_data),
     _aten.roll.default: (_is_roll_of_data, lambda x, *shifts: _like(x)),
