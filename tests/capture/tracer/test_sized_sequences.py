@@ -141,3 +141,16 @@ def test_a_loop_over_chunks_that_is_unrolled_is_valid_for_all_sizes_of_one_chunk
     assert sum(each.executions for each in taken.tried) < 8  # other numbers of chunks are not tried one by one
     for size in (1, 2, 99, 100):
         assert_same(taken, torch.randn(size, 2))
+
+
+def test_the_length_of_what_a_division_leaves_is_no_maximum() -> None:
+    lengths = []
+
+    class Left(torch.nn.Module):
+        def forward(self, x):
+            left = Range(x.shape[0] // 8 * 8, x.shape[0], 1)
+            lengths.append(str(left.length))
+            return x[: left.length]
+
+    capture(Left(), (torch.randn(13),), dynamic_shapes={"x": {0: "n"}})
+    assert lengths and not any("Max" in each for each in lengths)

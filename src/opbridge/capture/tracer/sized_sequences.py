@@ -228,7 +228,8 @@ class Range(SizedSequence):
     @property
     def length(self) -> Any:
         further = self.step - 1 if self._is_rising else self.step + 1
-        return torch.sym_max((self.stop - self.start + further) // self.step, 0)
+        length = (self.stop - self.start + further) // self.step
+        return length if torch_sizes.is_at_most(0, length) else torch.sym_max(length, 0)
 
     def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
         numbers = torch.arange(self.length, device=device)
