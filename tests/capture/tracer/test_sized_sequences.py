@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import operator
 
 import pytest
 import torch
-from helpers.captures import assert_same
+from helpers.captures import assert_same, named
 
 from opbridge.capture import capture
 from opbridge.capture.tracer.sized_sequences import Range
@@ -141,6 +142,47 @@ def test_a_loop_over_chunks_that_is_unrolled_is_valid_for_all_sizes_of_one_chunk
     assert sum(each.executions for each in taken.tried) < 8  # other numbers of chunks are not tried one by one
     for size in (1, 2, 99, 100):
         assert_same(taken, torch.randn(size, 2))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, row, value: operator.setitem(x, (slice(None), row), value),
+        lambda x, row, value: operator.setitem(x, (slice(None), slice(row, row + 1)), value[:, None]),
+        lambda x, row, value: operator.setitem(
+            x, (slice(None), slice(2 * row, 2 * row + 2)), torch.stack([value] * 2, 1)
+        ),
+    ],
+)
+def test_a_loop_that_writes_to_parts_asks_about_no_other_size(write) -> None:
+    class Filled(torch.nn.Module):
+        def forward(self, x):
+            found = x.new_zeros(x.shape[0], 2 * x.shape[1], 3)
+            total = x.new_zeros(x.shape[0], 3)
+            for row in range(x.shape[1]):
+                write(found, row, total)
+                total = total + x[:, row]
+            return found
+
+    taken = capture(Filled(), (torch.randn(2, 5, 3),), dynamic_shapes={"x": {0: "batch", 1: "rows"}})
+    assert not taken.notes
+    assert not [each for each in taken.graph.conditions if "batch" in named(each.expression, taken.dim_names)]
+
+
+def test_a_write_to_a_column_asks_about_no_other_size() -> None:
+    class Filled(torch.nn.Module):
+        def forward(self, x):
+            found = x.new_zeros(x.shape[0], 3, x.shape[1] + 1)
+            total = x.new_zeros(x.shape[0], 3)
+            for row in range(x.shape[1]):
+                found[:, :, row] = total
+                total = total + x[:, row]
+            found[:, :, -1] = total
+            return found
+
+    taken = capture(Filled(), (torch.randn(2, 5, 3),), dynamic_shapes={"x": {0: "batch", 1: "rows"}})
+    assert not taken.notes
+    assert not [each for each in taken.graph.conditions if "batch" in named(each.expression, taken.dim_names)]
 
 
 def test_the_length_of_what_a_division_leaves_is_no_maximum() -> None:

@@ -96,6 +96,29 @@ def state_of_chunks(x):
 
 
 @form(_X)
+def whole_chunks_before_single_steps(x):
+    """xLSTM: a loop over whole chunks, which writes to parts of a tensor, then one over the steps that are left."""
+    batch, length, width = x.shape
+    state, found, size = x.new_zeros(batch, width), [], 3
+    count = length // size
+    if count > 0:
+        chunks = x[:, : count * size].contiguous().view(batch, count, size, width)
+        states = x.new_zeros(batch, (count + 1) * width)
+        for place in range(count):
+            states[:, place * width : (place + 1) * width] = state
+            state = torch.tanh(state + chunks[:, place].sum(1))
+        states[:, -width:] = state
+        found.append((chunks * states[:, :-width].view(batch, count, 1, width)).reshape(batch, count * size, width))
+    if length - count * size > 0:
+        steps = []
+        for step in range(count * size, length):
+            state = torch.tanh(state + x[:, step])
+            steps.append(state)
+        found.append(torch.stack(steps, 1))
+    return torch.cat(found, 1).reshape(batch, length, -1) + x, state
+
+
+@form(_X)
 def linear_attention(x):
     query, key = functional.elu(x) + 1, functional.elu(x * 2) + 1
     total = torch.einsum("blk,blv->blkv", key, x).cumsum(1)

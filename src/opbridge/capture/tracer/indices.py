@@ -19,12 +19,6 @@ def asks_for_number(item: Any) -> bool:
     return isinstance(item, torch.SymInt) or is_number(item)
 
 
-def _holds_number(item: Any) -> bool:
-    """Whether an index is an integer tensor without dimensions, or a slice with one."""
-    parts = (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
-    return any(map(is_number, parts))
-
-
 def with_tensors(index: Any) -> Any:
     """An index in which lists of integers are tensors, as torch makes them by their values.
 
@@ -63,13 +57,13 @@ def _stacked(numbers: Any) -> torch.Tensor:
 
 
 def write_at(x: torch.Tensor, index: Any, value: Any) -> bool:
-    """Writes to places that sizes or tensors give, or slices that tensors give, for which torch asks numbers.
+    """Writes to places or slices that sizes or tensors give, for which torch asks numbers.
 
     Returns:
         False for other indices, which are left to torch.
     """
     items = list(index) if isinstance(index, tuple) else [index]
-    if not any(isinstance(item, torch.SymInt) or _holds_number(item) for item in items):
+    if not any(map(asks_for_number, items)):
         return False
     found = _part(x, items)
     if found is None:
