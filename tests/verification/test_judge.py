@@ -62,3 +62,35 @@ def test_an_error_that_is_little_beyond_pytorchs_is_judged_by_more_runs(
     (found,) = judge.judged([comparison], (torch.linspace(0, 1, 4),), {}, [expected], [actual], ())
     assert found.ok is is_right
     assert outputs.runs["rounded"] == (MANY_RUNS if many else 2 * NEARBY_RUNS) - NEARBY_RUNS
+
+
+@pytest.mark.parametrize(
+    ("of_pytorch", "nearby", "rounded", "found", "counted"),
+    [
+        (2e-7, 0.0, 0.0, False, {"float64": 1}),
+        (0.0, 2e-7, 0.0, False, {"float64": 1, "beside": NEARBY_RUNS}),
+        (0.0, 0.0, 2e-7, False, {"float64": 1, "beside": NEARBY_RUNS, "rounded": 1}),
+        (0.0, 0.0, 0.0, True, {"float64": 1, "beside": NEARBY_RUNS, "rounded": NEARBY_RUNS}),
+    ],
+)
+def test_a_small_difference_is_explained_by_as_few_runs_as_do(
+    of_pytorch: float, nearby: float, rounded: float, found: bool, counted: dict[str, int]
+) -> None:
+    """The file's error is 4e-6, within the tolerance: 20 times that of PyTorch's runs of some kind."""
+    truth = torch.linspace(-1, 1, 100)
+
+    class Erring(_Outputs):
+        def __call__(self, args: Any, kwargs: Any, *, in_float64: bool = False, rounding: int | None = None) -> Any:
+            super().__call__(args, kwargs, in_float64=in_float64, rounding=rounding)
+            if in_float64:
+                return [truth.double()]
+            return [truth.double() + (nearby if rounding is None else rounded)]
+
+    expected, actual = truth.double() + of_pytorch, truth.double() + 4e-6
+    outputs = Erring(truth)
+    judge = Judge(outputs, lambda args, kwargs: None, 0)
+    comparison = compare("y", expected, actual, rtol=0, atol=1e-5)
+    assert comparison.ok
+    unexplained = judge.unexplained([comparison], (torch.linspace(0, 1, 4),), {}, [expected], [actual], ())
+    assert list(unexplained) == [0] * found
+    assert outputs.runs == Counter(counted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -173,11 +174,23 @@ class Judge:
             reference = self._run(args, kwargs, in_float64=True)
         except Exception:  # the model raises anything in float64
             return {}
-        nearby = self._nearby(args, kwargs, kept) + self._rounded(args, kwargs, range(NEARBY_RUNS))
-        found = {
-            at: errors(expected[at], actual[at], reference[at], [outputs[at] for outputs in nearby]) for at in positions
-        }
-        return {at: both for at, both in found.items() if both is not None and both[0] > _BY_ROUNDING * both[1]}
+        nearby: list[list[torch.Tensor]] = []
+        found: dict[int, tuple[float, float]] = {}
+        runs: tuple[Callable[[], list[list[torch.Tensor]]], ...] = (
+            list,
+            lambda: self._nearby(args, kwargs, kept),
+            *(functools.partial(self._rounded, args, kwargs, [number]) for number in range(NEARBY_RUNS)),
+        )
+        for further_runs in runs:
+            # Further runs make PyTorch's error larger, and so explain more: the first that explain all are enough.
+            nearby += further_runs()
+            both = {
+                at: errors(expected[at], actual[at], reference[at], [each[at] for each in nearby]) for at in positions
+            }
+            found = {at: each for at, each in both.items() if each is not None and each[0] > _BY_ROUNDING * each[1]}
+            if not found:
+                break
+        return found
 
     def forget(self) -> None:
         """Judges all outputs again, also those that were found wrong."""
