@@ -51,7 +51,7 @@ class Measured:
         left_out: The models that PyTorch itself cannot run.
         failed: What became of each model that did not pass when its part was measured.
         since: What became of each model that was measured again, at last.
-        slow: The exports of `_SLOW` seconds and more, with their seconds of processor time.
+        slow: The exports of `_SLOW` seconds and more, with their seconds of processor time when last measured.
         dates: When the parts were measured.
     """
 
@@ -75,6 +75,10 @@ class Measured:
         else:
             self.since.update(dict.fromkeys(line["passed"], "pass"))
             self.since.update({name: outcome for name, (outcome, _) in line["failed"].items()})
+            if "slow" in line:
+                for name in (*line["passed"], *line["failed"]):
+                    self.slow.pop(name, None)
+                self.slow.update(line["slow"])
 
     def has(self, name: str) -> bool:
         """Whether a model was measured, with its part or by its name, and PyTorch runs it."""
@@ -134,7 +138,7 @@ def measure(given: argparse.Namespace) -> None:
 def again(given: argparse.Namespace) -> None:
     """Sweeps models by their names, and records what became of them."""
     line = swept(given, names=given.name)
-    for name in ("left_out", "slow", "export_cpu_seconds"):
+    for name in ("left_out", "export_cpu_seconds"):
         del line[name]
     append(line)
 
