@@ -42,7 +42,7 @@ def _may_be_freed(progress: Progress) -> bool:
 
 
 def _is_fixed_by_loop(progress: Progress) -> bool:
-    """Whether a loop has fixed a size, as it does in every capture in which it is no branch; see `PATHS`."""
+    """Whether a loop has fixed a size, as it does in every capture in which it is no branch; see `strategies.paths`."""
     failed = progress.failed
     return failed is not None and is_by_loop(failed.error) and progress.session.unrolls_loops
 
