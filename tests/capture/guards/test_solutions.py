@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from opbridge.capture.guards import solutions as module
-from opbridge.capture.guards.expressions import holds_at, parsed
-from opbridge.capture.guards.linear import NotLinear, check_operators
+from opbridge.capture.guards.expressions import COMPARISONS, Operation, holds_at, parsed, subexpressions
+from opbridge.capture.guards.linear import NotLinear, check_operators, without_choices
 from opbridge.capture.guards.samples import LARGEST
 from opbridge.capture.guards.solutions import solutions
 
@@ -116,3 +116,22 @@ def test_operators_of_sums_and_of_choices_may_be_those_of_sums():
         check_operators(parsed(text))
     with pytest.raises(NotLinear):
         check_operators(parsed("s0 > 3 or max(s0, 2) ** 2 > 40"))
+
+
+def test_what_decides_between_nested_cases_is_one_object_in_all_of_them():
+    """The condition has hundreds of comparisons, of which few are different ones: each is solved once."""
+    nested = "s0"
+    for number in range(1, 4):
+        nested = f"max(min({nested}, {30 - 5 * number}) - {number}, s0 % {number + 2})"
+    text = f"{nested} <= 4"
+    condition = parsed(text)
+    assert condition is not None
+    comparisons = [
+        each
+        for each in subexpressions(without_choices(condition))
+        if isinstance(each, Operation) and each.name in COMPARISONS
+    ]
+    assert len({id(each) for each in comparisons}) < len(comparisons) / 5
+    found = solutions(text, "s0", 0, 200)
+    assert found.is_proven
+    assert [size in found for size in range(201)] == [holds_at(text, {"s0": size}) for size in range(201)]

@@ -64,6 +64,14 @@ class Operation:
     name: str
     operands: tuple[Expression, ...]
 
+    def __post_init__(self) -> None:
+        # Expressions are keys, and are made of others that have their hashes already.
+        object.__setattr__(self, "_hash", hash((self.name, self.operands)))
+
+    def __hash__(self) -> int:
+        found: int = self._hash  # type: ignore[attr-defined]  # no field, by which expressions would be compared
+        return found
+
 
 Expression = Constant | Symbol | Operation
 
@@ -194,7 +202,9 @@ def replaced(expression: Expression, values: Mapping[Expression, Expression]) ->
         return values[expression]
     if not isinstance(expression, Operation):
         return expression
-    return Operation(expression.name, tuple(replaced(each, values) for each in expression.operands))
+    found = tuple([replaced(each, values) for each in expression.operands])
+    is_same = all(map(operator.is_, found, expression.operands))
+    return expression if is_same else Operation(expression.name, found)
 
 
 def symbols_in(text: str) -> tuple[str, ...]:

@@ -96,6 +96,8 @@ def check_operators(condition: Expression) -> None:
 def without_choices(condition: Expression, most: int = 6) -> Expression:
     """A condition of comparisons alone: `max`, `min`, `abs` and `if` are written as the cases that they stand for.
 
+    What decides between cases has choices itself, and is part of each: what it becomes is one object in all of them.
+
     Args:
         condition: The condition.
         most: How many of these a comparison may have.
@@ -103,12 +105,24 @@ def without_choices(condition: Expression, most: int = 6) -> Expression:
     Raises:
         NotLinear: One has more.
     """
+    return _without_choices(condition, most, {})
+
+
+def _without_choices(condition: Expression, most: int, known: dict[tuple[Expression, int], Expression]) -> Expression:
     if isinstance(condition, Constant):
         return condition
     if isinstance(condition, Symbol) or condition.name not in (*COMPARISONS, "and", "or", "not"):
         condition = Operation("!=", (condition, Constant(0)))
+    found = known.get((condition, most))
+    if found is None:
+        found = known[condition, most] = _expanded(condition, most, known)
+    return found
+
+
+def _expanded(condition: Operation, most: int, known: dict[tuple[Expression, int], Expression]) -> Expression:
+    """`_without_choices` of a comparison, or of conditions that are joined."""
     if condition.name not in COMPARISONS:
-        return Operation(condition.name, tuple(without_choices(each, most) for each in condition.operands))
+        return Operation(condition.name, tuple(_without_choices(each, most, known) for each in condition.operands))
     choice = next((found for each in subexpressions(condition) if (found := _cases(each)) is not None), None)
     if choice is None:
         return condition
@@ -119,7 +133,7 @@ def without_choices(condition: Expression, most: int = 6) -> Expression:
         Operation("and", (each, replaced(condition, {chosen: value})))
         for each, value in ((asked, one), (Operation("not", (asked,)), other))
     ]
-    return without_choices(Operation("or", tuple(cases)), most - 1)
+    return _without_choices(Operation("or", tuple(cases)), most - 1, known)
 
 
 def _cases(expression: Expression) -> tuple[Expression, Expression, Expression, Expression] | None:

@@ -23,7 +23,6 @@ from opbridge.capture.guards.expressions import (
     holds_at,
     parsed,
     replaced,
-    subexpressions,
     value_at,
     written,
 )
@@ -242,41 +241,61 @@ def _exact(expression: Expression, symbol: str, low: int, high: int) -> Solution
         period = math.lcm(period, growth.denominator)
         return {Symbol(symbol): growth, unknown: 1}
 
-    comparisons = [
-        each for each in subexpressions(condition) if isinstance(each, Operation) and each.name in COMPARISONS
-    ]
+    comparisons = _comparisons(condition)
     differences = [Operation("-", each.operands) for each in comparisons]
     slopes = [linear(each, grown).get(Symbol(symbol), Fraction(0)) for each in differences]
     if period > _LONGEST_PERIOD:
         raise NotLinear
     texts = list(map(written, differences))
-    classes = []
+    classes: list[tuple[Interval, ...]] = []
     for remainder in range(period):
         first, last = -((remainder - low) // period), (high - remainder) // period
         starts = (value_at(each, {symbol: remainder}) for each in texts)
-        lines = ((int(slope * period), start) for slope, start in zip(slopes, starts, strict=True))
-        classes.append(tuple(_where(condition, lines, first, last) if first <= last else ()))
+        if first > last:
+            classes.append(())
+            continue
+        known: dict[Expression, list[Interval]] = {}
+        for each, slope, start in zip(comparisons, slopes, starts, strict=True):
+            known[each] = _compared(each.name, int(slope * period), start, first, last)
+        classes.append(tuple(_where(condition, known, first, last)))
     return Solutions(low, high, tuple(classes))
 
 
-def _where(condition: Expression, lines: Iterator[tuple[int, int]], first: int, last: int) -> list[Interval]:
+def _comparisons(condition: Expression) -> list[Operation]:
+    """The comparisons that a condition consists of, each one once."""
+    found: dict[Operation, None] = {}
+    seen, waiting = set(), [condition]
+    while waiting:
+        each = waiting.pop()
+        if not isinstance(each, Operation) or each in seen:
+            continue
+        seen.add(each)
+        if each.name in COMPARISONS:
+            found[each] = None
+        else:
+            waiting.extend(each.operands)
+    return list(found)
+
+
+def _where(condition: Expression, known: dict[Expression, list[Interval]], first: int, last: int) -> list[Interval]:
     """The quotients for which a condition holds.
 
     Args:
         condition: The condition.
-        lines: What its comparisons compare with 0, in order: a slope and a constant.
+        known: Those for which its comparisons hold; those of its other parts are added.
         first: The smallest quotient.
         last: The largest one.
     """
     if not isinstance(condition, Operation):
         assert isinstance(condition, Constant)
         return [(first, last)] if condition.value else []
-    if condition.name in COMPARISONS:
-        return _compared(condition.name, *next(lines), first, last)
-    found = [_where(each, lines, first, last) for each in condition.operands]
-    if condition.name == "not":
-        return _others(found[0], first, last)
-    return functools.reduce(_common if condition.name == "and" else _united, found)
+    if condition not in known:
+        found = [_where(each, known, first, last) for each in condition.operands]
+        if condition.name == "not":
+            known[condition] = _others(found[0], first, last)
+        else:
+            known[condition] = functools.reduce(_common if condition.name == "and" else _united, found)
+    return known[condition]
 
 
 def _compared(name: str, slope: int, start: int, first: int, last: int) -> list[Interval]:
