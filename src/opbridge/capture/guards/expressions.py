@@ -12,7 +12,7 @@ import math
 import operator
 import types
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = [
@@ -63,14 +63,14 @@ class Operation:
 
     name: str
     operands: tuple[Expression, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Expressions are keys, and are made of others that have their hashes already.
+        # Expressions are keys of dicts. The hash of a whole tree is computed once, of the hashes of its operands.
         object.__setattr__(self, "_hash", hash((self.name, self.operands)))
 
     def __hash__(self) -> int:
-        found: int = self._hash  # type: ignore[attr-defined]  # no field, by which expressions would be compared
-        return found
+        return self._hash
 
 
 Expression = Constant | Symbol | Operation
