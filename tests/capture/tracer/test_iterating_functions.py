@@ -17,6 +17,9 @@ from helpers.rows import one_in
 from torch import Tensor
 
 import opbridge
+from opbridge.base.python_private import instructions
+from opbridge.capture.tracer import iterating_functions
+from opbridge.capture.tracer.taking_sequences import iterating_tensors
 
 
 def _means(x: Tensor, lengths: Tensor) -> list[Tensor]:
@@ -216,6 +219,17 @@ def test_the_functions_are_pythons_own_afterwards() -> None:
     before = functools.reduce, itertools.chain, itertools.accumulate
     opbridge.export(largest, (torch.randn(9, 4), torch.tensor([2, 4, 3])), verify=False)
     assert before == (functools.reduce, itertools.chain, itertools.accumulate)
+
+
+def test_code_of_the_package_gets_pythons_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(iterating_functions, "_form", asked.append)
+    with iterating_tensors():
+        instructions.instructions(compile("for each in values: pass", "model.py", "exec"))  # which uses `pairwise`
+        assert not asked
+        assert list(itertools.pairwise("abc")) == [("a", "b"), ("b", "c")]
+        assert list(itertools.chain.from_iterable(["ab", "c"])) == ["a", "b", "c"]
+    assert asked == ["abc", ["ab", "c"]]
 
 
 def in_thirds(x: Tensor) -> Tensor:

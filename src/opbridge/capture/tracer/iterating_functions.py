@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import sys
 from collections.abc import Callable, Iterable
 from types import GeneratorType
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -15,6 +16,7 @@ from opbridge.capture.tracer import iterating
 from opbridge.capture.tracer.comprehensions import list_of
 from opbridge.capture.tracer.derived_sequences import Zipped
 from opbridge.capture.tracer.list_forms import form_of
+from opbridge.capture.tracer.origins import is_the_models
 from opbridge.capture.tracer.sized_sequences import SizedSequence
 from opbridge.capture.tracer.symbolic_list import chained, is_list, sequence_of
 from opbridge.capture.tracer.symbolic_loops import active_loops, asks
@@ -69,22 +71,19 @@ def _accumulated(values: Any, function: Any = None, *, initial: Any = None) -> I
     return iterating.accumulated(form, function or operator.add, *(() if initial is None else (initial,)))
 
 
-class _Chain:
-    """`itertools.chain`, with its other constructor."""
+def _chained(*iterables: Any) -> Iterable[Any]:
+    """`itertools.chain`."""
+    if not any(map(_is_gone_over, iterables)):
+        return _chain(*iterables)
+    if any(isinstance(each, GeneratorType) for each in iterables):
+        return iterating.chained(iterables)
+    found: Iterable[Any] = chained(*iterables)
+    return found
 
-    def __call__(self, *iterables: Any) -> Iterable[Any]:
-        if not any(map(_is_gone_over, iterables)):
-            return _chain(*iterables)
-        if any(isinstance(each, GeneratorType) for each in iterables):
-            return iterating.chained(iterables)
-        found: Iterable[Any] = chained(*iterables)
-        return found
 
-    def from_iterable(self, iterables: Any) -> Iterable[Any]:
-        """`itertools.chain.from_iterable`."""
-        if not _is_gone_over(iterables):
-            return _chain.from_iterable(iterables)
-        return iterating.chained(_listed(iterables))
+def _chained_of(iterables: Any) -> Iterable[Any]:
+    """`itertools.chain.from_iterable`."""
+    return iterating.chained(_listed(iterables)) if _is_gone_over(iterables) else _chain.from_iterable(iterables)
 
 
 def _sliced(values: Any, *limits: Any) -> Iterable[Any]:
@@ -122,12 +121,33 @@ def contained(value: Any, values: Any) -> bool:
     return iterating.contains(values, value)
 
 
+def _for_the_model(python: Any, following: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for the model's code; code of torch and of opbridge that runs meanwhile gets Python's own.
+
+    Args:
+        python: Python's function.
+        following: The one that follows sequences of a symbolic length.
+    """
+
+    def called(*args: Any, **settings: Any) -> Any:
+        return (following if is_the_models(sys._getframe(1).f_code) else python)(*args, **settings)
+
+    return called
+
+
+def _chaining() -> Callable[..., Any]:
+    """`itertools.chain`, with its other constructor."""
+    found: Any = _for_the_model(_chain, _chained)
+    found.from_iterable = _for_the_model(_chain.from_iterable, _chained_of)
+    return cast("Callable[..., Any]", found)
+
+
 ITERATING: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
-    (functools, "reduce", _reduced),
-    (itertools, "accumulate", _accumulated),
-    (itertools, "chain", _Chain()),
-    (itertools, "islice", _sliced),
-    (itertools, "pairwise", _paired),
-    (itertools, "starmap", _starred),
+    (functools, "reduce", _for_the_model(_reduce, _reduced)),
+    (itertools, "accumulate", _for_the_model(_accumulate, _accumulated)),
+    (itertools, "chain", _chaining()),
+    (itertools, "islice", _for_the_model(_islice, _sliced)),
+    (itertools, "pairwise", _for_the_model(_pairwise, _paired)),
+    (itertools, "starmap", _for_the_model(_starmap, _starred)),
 )
 """For each of these functions, where it is, its name, and what takes its place."""

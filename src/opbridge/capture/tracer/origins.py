@@ -15,7 +15,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from opbridge.base.sources import Source, of_code
 
-__all__ = ["Origins"]
+__all__ = ["Origins", "is_the_models"]
 
 
 class Origins:
@@ -50,7 +50,7 @@ class Origins:
         outermost = self._outermost
         while frame is not None and frame is not outermost:
             code = frame.f_code
-            if _is_the_models(code):
+            if is_the_models(code):
                 found.append((code, frame.f_lineno))
             frame = frame.f_back
         return tuple(found)
@@ -87,7 +87,8 @@ def _nearest(paths: list[str], running: list[str]) -> str:
 _known: dict[CodeType, bool] = {}
 
 
-def _is_the_models(code: CodeType) -> bool:
+def is_the_models(code: CodeType) -> bool:
+    """Whether a function is of the model, or a library that it uses: not torch's, triton's or opbridge's."""
     known = _known.get(code)
     if known is None:
         known = _known[code] = of_code(code, 0) is not None
