@@ -9,7 +9,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opbridge.capture.tracer.derived_sequences import Zipped
-from opbridge.capture.tracer.symbolic_list import SymbolicList, chained, forming, plain, sequence_of
+from opbridge.capture.tracer.symbolic_list import Forms, SymbolicList, chained, forming, plain, sequence_of
 from opbridge.capture.tracer.tensor_sequences import Numbers, Parts, Rows
 from opbridge.errors import CaptureError
 
@@ -44,7 +44,7 @@ def become():
         note(values, form)
         return values
 
-    with forming(lambda values: known.get(id(values)), note, lambda values: None):
+    with forming(Forms(lambda values: known.get(id(values)), note, lambda values: None, lambda values, index: None)):
         yield made
 
 

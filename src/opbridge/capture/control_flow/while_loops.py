@@ -19,7 +19,7 @@ import torch
 from opbridge.base.python_private.instructions import by_code
 from opbridge.base.python_private.loops import iterations
 from opbridge.base.torch_private.torch_branch_operators import FIRST_ITERATION
-from opbridge.capture.tracer.append_only_lists import held_in
+from opbridge.capture.tracer.append_only_lists import elements_of, held_in
 from opbridge.capture.tracer.loop_spans import runs_in
 from opbridge.capture.tracer.symbolic_loops import Loops
 
@@ -157,7 +157,7 @@ class WhileLoops:
     def _held(self, frame: FrameType) -> _Held:
         """The elements of the lists and tuples of a frame, but for those that a loop is known to append to."""
         return {
-            name: tuple(held)
+            name: tuple(elements_of(held))
             for name, held in held_in(frame)
             if (known := self._loops.lists.growing(held)) is None or known.loop not in self._loops.running
         }

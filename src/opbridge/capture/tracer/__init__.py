@@ -47,6 +47,8 @@ May import: dynamic_shapes, and what the capture stands on.
 | filled_by_index | loops that fill a list by index, as loops that append to it |
 | modifiable_sequences | what modifies such a list |
 | followed_lists, append_only_lists | the lists that loops may fill in one execution, and one of them |
+| list_rows | elements of lists that hold several values: tuples, lists, dicts and objects |
+| changed_rows | loops that change such elements of a list that they go over |
 | loop_summaries | what executions have shown of loops and of such lists |
 | loop_filled_lists | what is known of a list that loops have filled |
 | tensor_sequences, taking_sequences | such lists of rows or parts of a tensor, and where Python and torch take them |

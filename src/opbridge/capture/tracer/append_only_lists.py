@@ -131,7 +131,7 @@ class AppendOnlyList:
 
     @classmethod
     def of(
-        cls, held: list[Any] | tuple[Any, ...], loop: Iterations, summary: ListSummary, variable: Variable
+        cls, held: list[Any] | tuple[Any, ...], loop: Iterations, summary: ListSummary, variable: Variable | None
     ) -> AppendOnlyList:
         """What a loop begins with."""
         found = cls(held, loop, summary, variable, summary.is_prepended)

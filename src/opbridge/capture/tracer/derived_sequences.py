@@ -9,7 +9,9 @@ from typing import Any
 import torch
 
 from opbridge.base.torch_private import torch_sizes
-from opbridge.capture.tracer.sized_sequences import SizedSequence
+from opbridge.capture.tracer.list_rows import RowKind, parts_of
+from opbridge.capture.tracer.sized_sequences import SizedSequence, Unmodified
+from opbridge.capture.tracer.symbolic_loops import active_loops
 
 __all__ = ["Reversed", "Zipped"]
 
@@ -39,13 +41,26 @@ class Reversed(SizedSequence):
 class Zipped(SizedSequence):
     """`zip(...)` of sequences, and `enumerate(sequence)`, which counts from a number besides.
 
-    A list of tuples, or of lists of one length, is such a one too.
+    A list of rows of one kind is such a one too.
+
+    Args:
+        sequences: A sequence for each place in the rows.
+        first: The number of the first row, which precedes what the sequences hold; None: rows have no number.
+        kind: The kind of the rows; None: they are tuples.
     """
 
     is_indexed = True
 
-    def __init__(self, sequences: tuple[SizedSequence, ...], first: Any = None, kind: type = tuple) -> None:
-        self.sequences, self.first, self.kind = sequences, first, kind
+    def __init__(self, sequences: tuple[SizedSequence, ...], first: Any = None, kind: RowKind | None = None) -> None:
+        self.sequences, self.first = sequences, first
+        self.kind = RowKind(tuple, len(sequences)) if kind is None else kind
+
+    @property
+    def has_modifiable_rows(self) -> bool:
+        return self.kind.is_modifiable
+
+    def gone_over(self) -> list[Unmodified]:
+        return [found for each in self.sequences for found in each.gone_over()]
 
     @property
     def length(self) -> Any:
@@ -61,7 +76,10 @@ class Zipped(SizedSequence):
         return found if self.first is None else (self.first + index, *found)
 
     def _row(self, elements: Sequence[Any]) -> Any:
-        return getattr(self.kind, "_make", self.kind)(elements)
+        found = self.kind.row(elements)
+        if (loops := active_loops()) is not None:
+            loops.lists.rows.note(found)
+        return found
 
     def taken(self, places: torch.Tensor) -> SizedSequence | None:
         found = tuple(taken for each in self.sequences if (taken := each.taken(places)) is not None)
@@ -84,9 +102,9 @@ class Zipped(SizedSequence):
         if isinstance(piece, Zipped):
             lengths = [each.length for each in piece.sequences]
             same = all(torch_sizes.is_equal(each, lengths[0]) for each in lengths)
-            return same and piece.first is None and len(lengths) == width and piece.kind is self.kind
+            return same and piece.first is None and len(lengths) == width and piece.kind == self.kind
         return type(piece) is list and all(
-            isinstance(each, tuple | list) and (type(each), len(each)) == (self.kind, width) for each in piece
+            (parts := parts_of(each)) is not None and parts[0] == self.kind for each in piece
         )
 
     def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
@@ -99,5 +117,7 @@ class Zipped(SizedSequence):
 
 
 def _column(piece: Zipped | list[Any], at: int) -> SizedSequence | list[Any]:
-    """What the elements of a sequence or a plain list of tuples have at a place."""
-    return piece.sequences[at] if isinstance(piece, Zipped) else [each[at] for each in piece]
+    """What the rows of a sequence or a plain list have at a place."""
+    if isinstance(piece, Zipped):
+        return piece.sequences[at]
+    return [parts[1][at] for each in piece if (parts := parts_of(each)) is not None]

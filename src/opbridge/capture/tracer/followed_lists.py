@@ -12,7 +12,8 @@ import torch
 from opbridge.base.torch_private.torch_branch_operators import CARRIED
 from opbridge.capture.tracer.append_only_lists import AppendOnlyList, Iterations, Variable, held_in
 from opbridge.capture.tracer.gathered_lists import is_number, rows_of_piece
-from opbridge.capture.tracer.loop_summaries import LoopSummary
+from opbridge.capture.tracer.list_rows import NotedRows
+from opbridge.capture.tracer.loop_summaries import ListSummary, LoopSummary
 from opbridge.capture.tracer.symbolic_list import is_list
 
 __all__ = ["FollowedLists"]
@@ -28,6 +29,7 @@ class FollowedLists:
         learned: As given.
         carried: Numbers that are read from tensors which a loop carries, each with its tensor, by their identity.
         forms: The sequences that lists have become since a loop has filled them, each with its list, by identity.
+        rows: The rows that lists hold, and those that were made of what loops have appended.
         has_learned: Whether this execution has shown what it needs to know from its begin.
         lacks_elements: Whether a list was empty that some iterations append to, before an execution has shown what.
     """
@@ -38,6 +40,7 @@ class FollowedLists:
         self._named: list[AppendOnlyList] = []
         self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
         self.forms: dict[int, tuple[Any, Any]] = {}
+        self.rows = NotedRows()
         self.has_learned = self.lacks_elements = False
 
     def growing(self, held: Any) -> AppendOnlyList | None:
@@ -54,6 +57,10 @@ class FollowedLists:
     def add_copy(self, of: AppendOnlyList, copy: Any) -> None:
         """Notes that a list or tuple is a copy of a list as it has grown so far."""
         self._found[id(copy)] = replace(of, held=copy, variable=None)
+
+    def add(self, held: list[Any], loop: Iterations, summary: ListSummary) -> None:
+        """Looks from now on at what the iterations of a loop append to a list that no variable of the model holds."""
+        self._found[id(held)] = AppendOnlyList.of(held, loop, summary, None)
 
     def begin(
         self, loop: Iterations, frames: Iterable[FrameType], place: Hashable, running: Collection[Iterations]
@@ -82,7 +89,9 @@ class FollowedLists:
                         self._found[id(held)] = new
 
     def _of(self, held: Any, loop: Iterations, place: Hashable, variable: Variable) -> AppendOnlyList:
-        return AppendOnlyList.of(held, loop, self.learned.of_list(place), variable)
+        found = AppendOnlyList.of(held, loop, self.learned.of_list(place), variable)
+        self._note_held(found.beginning)
+        return found
 
     def follow(self, loop: Iterations) -> None:
         """Looks at what an iteration of a loop has appended."""
@@ -90,6 +99,7 @@ class FollowedLists:
             for each in list(outermost.levels()):
                 if each.loop is loop:
                     pieces = each.follow()
+                    self._note_held(pieces)
                     if each.is_kept and len({isinstance(item, torch.Tensor) for item in each.items}) > 1:
                         self._note_nested(each)
                     if each.is_kept and each.summary.is_nested:
@@ -128,6 +138,11 @@ class FollowedLists:
 
     def _known(self) -> list[AppendOnlyList]:
         return list({id(each): each for each in (*self._found.values(), *self._named)}.values())
+
+    def _note_held(self, elements: Iterable[Any]) -> None:
+        for each in elements:
+            if not isinstance(each, AppendOnlyList):
+                self.rows.note(each)
 
     def _note_nested(self, growing: AppendOnlyList) -> None:
         """Notes that what iterations append is looked at as tensors, as it is not one kind of elements alone."""

@@ -11,9 +11,8 @@ from opbridge.base.torch_private.torch_branch_operators import GATHERED, GATHERE
 from opbridge.capture.tracer.append_only_lists import AppendOnlyList, sum_of_parts
 from opbridge.capture.tracer.empty_lists import EmptyList
 from opbridge.capture.tracer.loop_summaries import LoopSummary
-from opbridge.capture.tracer.symbolic_list import is_list
 
-__all__ = ["Knowing", "is_number", "joined", "numbers_of", "rows_of", "rows_of_piece", "whole_list", "width_of"]
+__all__ = ["Knowing", "is_number", "joined", "numbers_of", "rows_of", "rows_of_piece", "whole_list"]
 
 
 class Knowing(Protocol):
@@ -21,10 +20,12 @@ class Knowing(Protocol):
 
     Attributes:
         learned: What executions have shown of them.
+        has_learned: Whether this execution has shown what it needs to know from its begin.
         lacks_elements: Whether a list was empty that some iterations append to, before a run has shown what.
     """
 
     learned: LoopSummary
+    has_learned: bool
     lacks_elements: bool
 
 
@@ -115,28 +116,6 @@ def numbers_of(growing: AppendOnlyList, lists: Knowing) -> torch.Tensor | None:
     first = [rows_of_piece(each, lists) for each in growing.beginning]
     parts = [each for each in (*first, found[0], *now) if each is not None and each.dtype == found[0].dtype]
     return torch.cat(parts) if len(parts) == len(first) + len(now) + 1 else None
-
-
-def width_of(growing: AppendOnlyList) -> tuple[type, int] | None:
-    """The kind and the length of the tuples or lists that a list holds, or has held; None where it holds others."""
-    kinds = {(list if is_list(each) else type(each), len(each)) if is_row(each) else None for each in growing.items}
-    if not kinds:
-        return growing.summary.width
-    kind = kinds.pop()
-    if kinds or kind is None or not kind[1]:
-        return None
-    growing.summary.width = kind
-    return kind
-
-
-def is_row(value: Any) -> bool:
-    """Whether an element of a list is a tuple, a named one too, or a list itself."""
-    return type(value) is tuple or is_list(value) or (isinstance(value, tuple) and _is_named(type(value)))
-
-
-def _is_named(kind: type) -> bool:
-    """Whether a class of tuples names their elements: a named tuple, or what an operator with several results gives."""
-    return hasattr(kind, "_make") or kind.__module__ == torch.return_types.__name__
 
 
 def rows_of_piece(piece: Any, lists: Knowing) -> torch.Tensor | None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from types import CodeType
+from typing import Any
 
 import torch
 
 from opbridge.base.sources import Source
+from opbridge.capture.tracer.list_rows import RowKind
 
-__all__ = ["Identities", "ListSummary", "LoopSummary"]
+__all__ = ["NO_CONSTANT", "Identities", "ListSummary", "LoopSummary"]
+
+NO_CONSTANT: Any = object()
+"""What stands for no constant, as None is one."""
 
 Kind = tuple[torch.dtype, list[int]]
 """The dtype and the sizes of a tensor."""
@@ -45,7 +50,10 @@ class ListSummary:
         is_nested: Whether loops within iterations append to it, or iterations both tensors and numbers.
         holds_numbers: Whether it has held integers.
         is_prepended: Whether iterations insert elements before its others.
-        width: Whether it has held tuples or lists, and of which length.
+        row_kind: The kind of the rows that it has held.
+        changes_rows: Whether iterations change rows that they go over.
+        constant: What it has held, where that is the same constant in all iterations and executions.
+        differs_in_constants: Whether it has held several constants.
     """
 
     place: Hashable
@@ -59,7 +67,10 @@ class ListSummary:
     is_nested: bool = False
     holds_numbers: bool = False
     is_prepended: bool = False
-    width: tuple[type, int] | None = None
+    row_kind: RowKind | None = None
+    changes_rows: bool = False
+    constant: Any = NO_CONSTANT
+    differs_in_constants: bool = False
 
 
 @dataclass
@@ -112,14 +123,16 @@ class LoopSummary:
         """The dimensions in which the elements of lists differ, by the places of these."""
         return {place: each.differs_in for place, each in self.lists.items() if each.differs_in is not None}
 
-    def told_apart(self) -> tuple[int, int, int, int, bool, bool]:
+    def told_apart(self) -> tuple[int, int, int, int, int, int, bool, bool]:
         """What changes how paths are told apart: how lists are filled, and whether it counts which tensors are one."""
         lists = self.lists.values()
         return (
             sum(each.varies for each in lists),
             sum(each.is_nested for each in lists),
             sum(each.holds_numbers for each in lists),
-            sum(each.width is not None for each in lists),
+            sum(each.row_kind is not None for each in lists),
+            sum(each.changes_rows for each in lists),
+            sum(each.differs_in_constants for each in lists),
             self.identities.shares,
             self.identities.compares_objects,
         )

@@ -9,6 +9,7 @@ import sys
 import weakref
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -59,6 +60,15 @@ class SizedSequence(ModifiableSequence):
     @abstractmethod
     def elements(self) -> list[Any]:
         """The elements, of which there are as many as in the example."""
+
+    @property
+    def has_modifiable_rows(self) -> bool:
+        """Whether its elements hold several values each, which may be changed."""
+        return False
+
+    def gone_over(self) -> list[Unmodified]:
+        """The lists of such elements that a loop over it goes over."""
+        return []
 
     def has(self, index: Any) -> Any:
         """Whether there is an element of this index, as a bool that may be symbolic."""
@@ -346,14 +356,22 @@ class Unmodified(SizedSequence):
 
     def __init__(self, held: list[Any] | tuple[Any, ...], form: SizedSequence) -> None:
         self.held, self.form = held, form
-        _known[self] = elements_of(held)
+        _known[self] = _KnownList(elements_of(held))
+
+    @property
+    def row(self) -> Any:
+        """The element that the last iteration of a loop was given."""
+        return _known[self].row
+
+    def gone_over(self) -> list[Unmodified]:
+        return [self] if self.form.has_modifiable_rows else []
 
     @property
     def length(self) -> Any:
         return self.form.length
 
     def has(self, index: Any) -> Any:
-        now, known = elements_of(self.held), _known[self]
+        now, known = elements_of(self.held), _known[self].elements
         if len(now) != len(known) or not all(map(operator.is_, now, known)):
             raise CaptureError(
                 "A list that was filled in a loop is modified while another loop iterates over it. Iterate over a "
@@ -362,7 +380,8 @@ class Unmodified(SizedSequence):
         return self.form.has(index)
 
     def at(self, index: Any) -> Any:
-        return self.form.at(index)
+        found = _known[self].row = self.form.at(index)
+        return found
 
     def tensor(self, dtype: torch.dtype | None = None, device: Any = None) -> torch.Tensor:
         return self.form.tensor(dtype, device)
@@ -371,5 +390,18 @@ class Unmodified(SizedSequence):
         return elements_of(self.held)
 
 
+@dataclass
+class _KnownList:
+    """What is known of a list that a loop goes over.
+
+    Attributes:
+        elements: Its elements in this execution.
+        row: The element that the last iteration was given.
+    """
+
+    elements: list[Any]
+    row: Any = None
+
+
 # Not an attribute: the elements of all iterations would tell paths apart that differ in the number of iterations alone.
-_known: weakref.WeakKeyDictionary[Unmodified, list[Any]] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[Unmodified, _KnownList] = weakref.WeakKeyDictionary()

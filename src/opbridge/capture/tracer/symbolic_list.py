@@ -13,31 +13,45 @@ import itertools
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch.utils import _pytree as pytree
 
 from opbridge.capture.tracer.list_instructions import is_index
 
-__all__ = ["SymbolicList", "chained", "forming", "is_list", "plain", "sequence_of"]
+__all__ = ["Forms", "SymbolicList", "chained", "forming", "is_list", "plain", "sequence_of"]
 
-Forms = Callable[["SymbolicList"], Any]
 
-_forms: list[tuple[Forms, Callable[[SymbolicList, Any], None], Callable[[SymbolicList], None]]] = []
+@dataclass(frozen=True)
+class Forms:
+    """What is known of the lists that loops have filled.
+
+    Attributes:
+        of: Gives the sequence that a list is; None where no loop has filled it.
+        replace: Notes that a list is another sequence from now on.
+        prepend: Notes that an element was inserted before the others of a list.
+        row: Gives the element of an index where the iteration of a loop over the list has that element; else None.
+    """
+
+    of: Callable[[SymbolicList], Any]
+    replace: Callable[[SymbolicList, Any], None]
+    prepend: Callable[[SymbolicList], None]
+    row: Callable[[SymbolicList, Any], Any]
+
+
+_forms: list[Forms] = []
 
 
 @contextlib.contextmanager
-def forming(
-    form: Forms, replace: Callable[[SymbolicList, Any], None], prepend: Callable[[SymbolicList], None]
-) -> Iterator[None]:
+def forming(forms: Forms) -> Iterator[None]:
     """Within this context, lists that loops have filled have forms.
 
     Args:
-        form: Gives the sequence that a list is; None where no loop has filled it.
-        replace: Notes that a list is another sequence from now on.
-        prepend: Notes that an element was inserted before the others of a list.
+        forms: What is known of them.
     """
-    _forms.append((form, replace, prepend))
+    _forms.append(forms)
     try:
         yield
     finally:
@@ -52,10 +66,10 @@ class SymbolicList(list[Any]):
     @property
     def form(self) -> Any:
         """The sequence that it is; None where no loop has filled it, which makes it a list like any other."""
-        return _forms[-1][0](self) if _forms else None
+        return _forms[-1].of(self) if _forms else None
 
     def _become(self, form: Any) -> None:
-        _forms[-1][1](self, form)
+        _forms[-1].replace(self, form)
 
     def __iter__(self) -> Iterator[Any]:
         form = self.form
@@ -78,6 +92,9 @@ class SymbolicList(list[Any]):
         return len(self) > 0 if form is None else bool(form)
 
     def __getitem__(self, index: Any) -> Any:
+        row = _forms[-1].row(self, index) if _forms and type(index) is torch.SymInt else None
+        if row is not None:
+            return row
         form = self.form
         if form is not None:
             return _with_form(super().__getitem__, form, index) if isinstance(index, slice) else form[index]
@@ -133,7 +150,7 @@ class SymbolicList(list[Any]):
         form = self.form
         super().insert(index, value)
         if form is None and _forms and type(index) is int and index == 0:
-            _forms[-1][2](self)
+            _forms[-1].prepend(self)
         if form is not None:
             self._become(form.with_inserted(operator.index(index), value))
 

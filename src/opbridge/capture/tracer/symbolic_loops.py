@@ -34,6 +34,7 @@ from opbridge.base.python_private.tracing import paused
 from opbridge.base.torch_private import torch_sizes
 from opbridge.base.torch_private.torch_branch_operators import FIRST_ITERATION
 from opbridge.capture.tracer.append_only_lists import Iterations
+from opbridge.capture.tracer.changed_rows import ChangedRows, ListGoneOver, changed_rows
 from opbridge.capture.tracer.filling import filled_dict, filled_set
 from opbridge.capture.tracer.followed_lists import FollowedLists
 from opbridge.capture.tracer.loop_spans import LoopSpan
@@ -51,6 +52,7 @@ __all__ = [
     "knows_constants",
     "note_constant",
     "note_empty_tensor",
+    "row_gone_over",
     "runs_over",
     "watching_unrolled_loops",
 ]
@@ -77,6 +79,9 @@ class Counted(Protocol):
 
     def is_of_data(self) -> bool:
         """Whether data decide how many elements there are."""
+
+    def gone_over(self) -> Sequence[ListGoneOver]:
+        """The lists of rows among what a loop over it goes over, where iterations may change their rows."""
 
 
 class Loops:
@@ -251,6 +256,7 @@ class SymbolicLoop:
         self.counter: torch.Tensor | None = None
         self.is_over = False
         self.parts: list[list[tuple[Any, Any]]] = []
+        self._changed: list[ChangedRows] = []
 
     @property
     def frame(self) -> FrameType:
@@ -290,9 +296,17 @@ class SymbolicLoop:
         if not goes_on:
             self.is_over = True
             self._loops.end(self)
+            for each in self._changed:
+                each.end()
             raise StopIteration
         self.parts.append([])
         return self.counted.at(index)
+
+    def row_of(self, held: Any, index: Any) -> Any:
+        """The row that it has given the model in this iteration, where a list has it at an index; else None."""
+        if not self._changed or not torch_sizes.is_equal(index, self._index):
+            return None
+        return next((row for each in self._changed if (row := each.row_of(held)) is not None), None)
 
     def _begin(self, frame: FrameType) -> bool:
         """Begins the loop; False where what goes over it holds more than the variables of the frame."""
@@ -323,11 +337,14 @@ class SymbolicLoop:
         loops.asked_of_data |= self.counted.is_of_data()
         frames = [span.frame, *(each.frame for each in span.outers())]
         loops.lists.begin(self, frames, span.place(), loops.running)
+        self._changed = changed_rows(self.counted.gone_over(), self, span.place(), loops.lists)
 
     def _end_iteration(self) -> None:
         assert self.counter is not None
         self.iteration += 1
         self.counter = self.counter + 1
+        for each in self._changed:
+            each.end_iteration()
         self._loops.lists.follow(self)
 
     def runs(self) -> bool:
@@ -374,6 +391,12 @@ def note_empty_tensor() -> None:
     """Notes that a tensor has been made of an empty list, whose elements would have told its dtype."""
     if _active:
         _active[-1].learned.has_empty_tensor = True
+
+
+def row_gone_over(held: Any, index: Any) -> Any:
+    """The row that the iteration of a loop has, where a list that the loop goes over has it at an index; else None."""
+    loops = [each for each in _active[-1].running if isinstance(each, SymbolicLoop)] if _active else []
+    return next((row for each in loops if (row := each.row_of(held, index)) is not None), None)
 
 
 def runs_over(frame: FrameType) -> bool:

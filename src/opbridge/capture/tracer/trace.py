@@ -45,8 +45,8 @@ from opbridge.capture.tracer.recurrent_layers import checking_symbolic_sizes
 from opbridge.capture.tracer.repeating import Repeating
 from opbridge.capture.tracer.returned_lists import with_lists_joined
 from opbridge.capture.tracer.subgraphs import body_of
-from opbridge.capture.tracer.symbolic_list import forming
-from opbridge.capture.tracer.symbolic_loops import asking
+from opbridge.capture.tracer.symbolic_list import Forms, forming
+from opbridge.capture.tracer.symbolic_loops import asking, row_gone_over
 from opbridge.capture.tracer.taking_sequences import (
     iterating_tensors,
     keeping_numbers,
@@ -204,7 +204,7 @@ class _Run:
                 questions.answering(),
                 answers.state.iterations.counting(),
                 asking(answers.loops),
-                forming(form_of, replace_form, note_prepended),
+                forming(Forms(form_of, replace_form, note_prepended, row_gone_over)),
                 iterating_tensors(),
             ):
                 return pytree.tree_flatten(with_lists_joined(module(*args, **kwargs)))

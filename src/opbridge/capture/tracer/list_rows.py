@@ -1,0 +1,156 @@
+"""Rows: elements of a list that hold several values each. Tuples, lists, dicts and objects are such ones.
+
+A list of rows that a loop has filled is a list for each place in them, or key, or attribute. A row that is read from it
+is made anew of these. So a row must hold the same as long as its list is read: `NotedRows` says whether that is so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from opbridge.capture.tracer.symbolic_list import is_list
+
+__all__ = ["MOST_DEEP", "NotedRows", "RowKind", "is_constant", "parts_of"]
+
+MOST_DEEP = 8
+"""In how many rows a value of a row may be."""
+
+_CONSTANTS = (str, bool, float, type(None), torch.dtype, torch.device)
+_NO_ROWS = ("torch", "opbridge", "sympy")
+"""The packages of which an object is a value by itself, such as a symbolic size."""
+
+_PYTHON_CLASS = 1 << 9
+"""The flag of a class that a `class` statement makes."""
+
+
+@dataclass(frozen=True)
+class RowKind:
+    """What rows have in common of which a list may be a list for each place.
+
+    Attributes:
+        type: Their class.
+        width: How many values a row holds.
+        context: The keys of a dict, or the names of an object's attributes.
+    """
+
+    type: type
+    width: int
+    context: Any = None
+
+    @property
+    def is_modifiable(self) -> bool:
+        """Whether what a row holds may change."""
+        return not issubclass(self.type, tuple)
+
+    def row(self, parts: Sequence[Any]) -> Any:
+        """The row that holds these values."""
+        if issubclass(self.type, tuple):
+            return getattr(self.type, "_make", self.type)(parts)
+        if self.type is list:
+            return list(parts)
+        if self.type in pytree.SUPPORTED_NODES:
+            return pytree.SUPPORTED_NODES[self.type].unflatten_fn(parts, self.context)
+        made = object.__new__(self.type)
+        for name, value in zip(self.context, parts, strict=True):
+            object.__setattr__(made, name, value)
+        return made
+
+
+def parts_of(value: Any) -> tuple[RowKind, list[Any]] | None:
+    """The kind of a row, and the values that it holds; None for what is no row."""
+    kind: Any = type(value)
+    if is_list(value):
+        parts = list(list.__iter__(value))
+        return (RowKind(list, len(parts)), parts) if parts else None
+    if kind is tuple or (isinstance(value, tuple) and _is_named(kind)):
+        return (RowKind(kind, len(value)), list(value)) if value else None
+    if kind in pytree.SUPPORTED_NODES:
+        parts, context = pytree.SUPPORTED_NODES[kind].flatten_fn(value)
+        return (RowKind(kind, len(parts), context), list(parts)) if parts else None
+    names = _attributes(value)
+    return (RowKind(kind, len(names), names), [getattr(value, name) for name in names]) if names else None
+
+
+def is_constant(value: Any) -> bool:
+    """Whether a value is of a kind that no operator computes from tensors."""
+    return isinstance(value, _CONSTANTS)
+
+
+def _is_named(kind: type) -> bool:
+    """Whether a class of tuples names their elements: a named tuple, or what an operator with several results gives."""
+    return hasattr(kind, "_make") or kind.__module__ == torch.return_types.__name__
+
+
+def _attributes(value: Any) -> tuple[str, ...]:
+    """The names of what an object of a class of Python's holds, where that is all that it is; none for any other."""
+    kind = type(value)
+    if isinstance(value, (torch.nn.Module, type)) or kind.__module__.partition(".")[0] in _NO_ROWS:
+        return ()
+    if not all(base is object or base.__flags__ & _PYTHON_CLASS for base in kind.__mro__):
+        return ()
+    if any(vars(base).get("__slots__") for base in kind.__mro__):
+        fields = [each.name for each in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
+        return () if hasattr(value, "__dict__") else tuple(name for name in fields if hasattr(value, name))
+    return tuple(getattr(value, "__dict__", ()))
+
+
+class NotedRows:
+    """The rows of the lists that loops have filled in one execution, each with what it held when it was noted."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, tuple[Any, list[Any]]] = {}
+
+    def note(self, value: Any) -> None:
+        """Notes what a row holds, unless that is noted; any other value is not looked at."""
+        found = parts_of(value) if id(value) not in self._rows else None
+        if found is not None and found[0].is_modifiable:
+            self._rows[id(value)] = value, _leaves(value)
+
+    def note_again(self, value: Any) -> None:
+        """Notes what a row holds now, in the place of what is noted of it, and of rows in it."""
+        for row in _rows_in(value):
+            self._rows.pop(id(row), None)
+        self.note(value)
+
+    def is_unchanged(self, row: Any) -> bool:
+        """Whether a row holds what it held when it was noted; True for one that was not."""
+        found = self._rows.get(id(row))
+        return found is None or _is_same(found[1], _leaves(row))
+
+    def are_unchanged(self) -> bool:
+        """Whether all rows hold what they held when they were noted."""
+        return all(_is_same(held, _leaves(row)) for row, held in self._rows.values())
+
+
+def _rows_in(value: Any, depth: int = 0) -> Iterator[Any]:
+    """A row, and the rows that it holds."""
+    found = parts_of(value) if depth < MOST_DEEP else None
+    if found is not None:
+        yield value
+        for part in found[1]:
+            yield from _rows_in(part, depth + 1)
+
+
+def _leaves(value: Any, depth: int = 0) -> list[Any]:
+    """What a row holds, with what rows in it hold."""
+    found = parts_of(value) if depth < MOST_DEEP else None
+    if found is None:
+        return [value]
+    kind, parts = found
+    return [kind, *(leaf for part in parts for leaf in _leaves(part, depth + 1))]
+
+
+def _is_same(held: Sequence[Any], now: Sequence[Any]) -> bool:
+    return len(held) == len(now) and all(map(_is_same_leaf, held, now))
+
+
+def _is_same_leaf(one: Any, other: Any) -> bool:
+    is_plain = type(one) is type(other) and (isinstance(one, (int, RowKind)) or is_constant(one))
+    return operator.is_(one, other) or (is_plain and bool(one == other))
