@@ -88,6 +88,21 @@ def test_functions_of_other_packages_are_of_the_model_where_it_names_them(monkey
     assert own.model in found and (elsewhere.center in found) == is_found
 
 
+@pytest.mark.parametrize("held", ["object", "method", "global method", "captured method"])
+def test_functions_of_what_a_model_holds_are_of_the_model(monkeypatch, held):
+    elsewhere, own = types.ModuleType("a_package_of_processors"), types.ModuleType("a_package_of_models")
+    for each in (elsewhere, own):
+        monkeypatch.setitem(sys.modules, each.__name__, each)
+    exec("def rescale(x):\n    return len(x)\nclass P:\n    def run(self, x): return rescale(x)", vars(elsewhere))
+    processor = elsewhere.P()
+    vars(own).update(processor=processor, run=processor.run)
+    exec("def model(x):\n    return run(x)" if held == "global method" else "def model(x):\n    return x", vars(own))
+    model = Holding((lambda run: lambda x: run(x))(processor.run) if held == "captured method" else own.model)
+    if held in ("object", "method"):
+        model.held = processor if held == "object" else processor.run
+    assert elsewhere.rescale in list(functions_of(model, everywhere=True))
+
+
 def test_the_code_is_put_back_after_a_failure():
     class Failing(nn.Module):
         def forward(self, x):

@@ -32,7 +32,8 @@ def functions_of(module: torch.nn.Module, everywhere: bool) -> Iterator[types.Fu
     Args:
         module: The model.
         everywhere: Whether they are those of all loaded Python modules of the model's packages, and of the packages
-            that functions beside its classes name, and not those of the classes of its submodules alone.
+            that functions beside its classes name and that its attributes are objects of, and not those of the classes
+            of its submodules alone.
     """
     seen: set[int] = set()
     kinds = {kind for each in module.modules() for kind in type(each).__mro__}
@@ -43,9 +44,12 @@ def functions_of(module: torch.nn.Module, everywhere: bool) -> Iterator[types.Fu
     if not everywhere:
         return
     yield from _OF_TORCH
-    held = [inner for each in module.modules() for value in vars(each).values() for inner in _within(value, seen)]
+    attributes = [value for each in module.modules() for value in vars(each).values()]
+    held = [inner for value in attributes for inner in _within(value, seen)]
     yield from held
+    captured = [value for function in (*found, *held) for value in _captured(function)]
     paths = {each.__module__ for each in (*own, *wrapped, *found, *held) if each.__module__ is not None}
+    paths |= {_path(value) for value in (*attributes, *captured)}
     packages = _of_models({path.partition(".")[0] for path in paths})
     of_packages = [each for path in _loaded(packages) for each in _defined(path, seen)]
     yield from of_packages
@@ -77,11 +81,13 @@ def _named_packages(functions: list[types.FunctionType]) -> set[str]:
 
 
 def _path(value: Any) -> str:
-    """The name of a Python module, or of that of a function, a class or an object's class."""
+    """The name of a Python module, or of that of a function, a class, an object's class, or a method's object."""
     if isinstance(value, types.ModuleType):
         return str(vars(value).get("__name__"))
     if type(value) is functools.partial:
         value = value.func
+    if type(value) is types.MethodType:
+        value = value.__self__
     return str((value if isinstance(value, type | types.FunctionType) else type(value)).__module__)
 
 
@@ -103,6 +109,8 @@ def _within(value: Any, seen: set[int]) -> Iterator[types.FunctionType]:
     # By type alone: a package that is to be imported at its first use has attributes of every name.
     if type(value) in (staticmethod, classmethod):
         value = value.__func__
+    elif type(value) is types.MethodType:
+        value = value.__func__
     elif type(value) in (functools.partial, property):
         value = value.func if type(value) is functools.partial else value.fget
     if type(value) not in (types.FunctionType, _CACHED) or id(value) in seen:
@@ -113,6 +121,12 @@ def _within(value: Any, seen: set[int]) -> Iterator[types.FunctionType]:
         return
     if str(value.__globals__.get("__name__", "")).partition(".")[0] not in OTHER_PACKAGES:
         yield value
-    for cell in value.__closure__ or ():
+    for captured in _captured(value):
+        yield from _within(captured, seen)
+
+
+def _captured(function: types.FunctionType) -> Iterator[Any]:
+    """The variables of functions around it that a function uses."""
+    for cell in function.__closure__ or ():
         with contextlib.suppress(ValueError):  # a cell that is empty
-            yield from _within(cell.cell_contents, seen)
+            yield cell.cell_contents
