@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,10 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from helpers.rows import one_in
 from torch.utils import _pytree as pytree
 
 import opbridge
-from opbridge.graph.open_lists import OpenList, open_lists, with_open_lists
+from opbridge.graph.open_lists import METADATA, OpenList, OpenRows, as_lists, open_lists, with_open_lists
+from opbridge.graph.open_lists import ROWS as ROWS_FORM
 
 
 class Module(torch.nn.Module):
@@ -126,6 +130,106 @@ def test_tensors_that_differ_in_two_dimensions_are_refused(tmp_path: Path) -> No
 
     with pytest.raises(opbridge.CaptureError):
         exported(outer, tmp_path)
+
+
+@dataclasses.dataclass
+class Detection:
+    boxes: torch.Tensor
+    scores: torch.Tensor
+
+
+def detections(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+    found = []
+    for part in x.split(lengths.tolist()):
+        kept = part[part[:, 0] > -1]
+        found.append({"boxes": kept * 2, "score": part.amax(), "count": len(part), "ends": (part[0], part[-1])})
+    return {"results": found, "sum": x.sum()}
+
+
+ROWS = {
+    "detections": detections,
+    "tuples": lambda x, lengths: [(part.mean(0), part) for part in x.split(lengths.tolist())],
+    "objects": lambda x, lengths: [Detection(part, part.sum(1)) for part in x.split(lengths.tolist())],
+    "pairs": lambda x, lengths: list(zip(x.split(lengths.tolist()), lengths.tolist(), strict=True)),
+    "numbered": lambda x, lengths: (list(enumerate([part.mean(0) for part in x.split(lengths.tolist())])), x * 2),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", one_in(2, ROWS))
+def test_a_list_of_containers_is_an_output_for_each_key(name: str, tmp_path: Path) -> None:
+    model = ROWS[name]
+    program = exported(model, tmp_path, verify=True)
+    lists = json.loads(program.session().get_modelmeta().custom_metadata_map[METADATA])
+    for lengths in ([4, 1, 3, 2], [5], [1, 2]):
+        x = torch.randn(sum(lengths), 4)
+        wanted = pytree.tree_leaves(with_open_lists(model(x, torch.tensor(lengths)), lists))
+        for one, other in zip(run(program, x, lengths), wanted, strict=True):
+            torch.testing.assert_close(one, other)
+
+
+@pytest.mark.slow
+def test_names_and_notes_of_a_list_of_containers(tmp_path: Path) -> None:
+    program = exported(detections, tmp_path)
+    places = ["boxes", "boxes.sizes", "score", "count", "ends.0", "ends.1"]
+    names = [f"results.{each}" for each in places]
+    assert [each.name for each in program.session().get_outputs()] == [*names, "sum"]
+    assert any("the output 'results' is a list of containers" in note for note in program.plan.notes)
+
+
+@pytest.mark.slow
+def test_the_file_alone_is_verified_with_other_containers(tmp_path: Path) -> None:
+    exported(detections, tmp_path)
+    x = torch.randn(6, 4), torch.tensor([2, 4])
+    assert opbridge.verify(tmp_path / "model.onnx", Module(detections), x).ok
+
+    def reversed_results(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        found = detections(x, lengths)
+        return {**found, "results": found["results"][::-1]}
+
+    def other_keys(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        found = detections(x, lengths)
+        return {**found, "results": [{**each, "new": each["score"]} for each in found["results"]]}
+
+    assert not opbridge.verify(tmp_path / "model.onnx", Module(reversed_results), x).ok
+    with pytest.raises(opbridge.UsageError, match="tensors for which no output is known: 'results.new'"):
+        opbridge.verify(tmp_path / "model.onnx", Module(other_keys), x)
+
+
+@pytest.mark.slow
+def test_a_list_without_a_form_is_refused(tmp_path: Path) -> None:
+    def of_other_lengths(x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        means = [part.mean(0) for part in x.split(lengths.tolist())]
+        return list(zip(means, [each for each in means if each.sum() > 0], strict=False))
+
+    with pytest.raises(opbridge.CaptureError, match="The model returns a list whose length depends on the inputs"):
+        exported(of_other_lengths, tmp_path)
+
+
+def test_rows_again() -> None:
+    rows = [{"x": torch.ones(2), "of": (torch.ones(at, 3), 4)} for at in range(1, 4)]
+    lists: dict[str, Any] = {"output": ROWS_FORM, "x": None, "of.0": 0, "of.1": None}
+    form = with_open_lists(rows, lists)
+    assert isinstance(form, OpenRows)
+    assert [each.shape for each in pytree.tree_leaves(form)] == [(3, 2), (6, 3), (3,), (3,)]
+    assert open_lists(pytree.tree_structure(form)) == lists
+    for one, other in zip(as_lists(form), rows, strict=True):
+        torch.testing.assert_close(one["of"][0], other["of"][0])
+        torch.testing.assert_close(one["x"], other["x"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([], "an empty list"),
+        ([{"x": torch.ones(2)}, {"y": torch.ones(2)}], "differ in what they hold"),
+        ([{"x": torch.ones(2), "y": torch.ones(2)}] * 2, "tensors for which no output is known: 'y'"),
+        ([{"x": torch.ones(2), "y": "a"}, {"x": torch.ones(2), "y": "b"}], "values that differ: 'y'"),
+    ],
+)
+def test_rows_without_this_form(rows: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        with_open_lists(rows, {"output": ROWS_FORM, "x": None})
 
 
 class Named(NamedTuple):

@@ -40,7 +40,7 @@ from opbridge.capture.training_mode import training_notes
 from opbridge.errors import CaptureError
 from opbridge.graph.captured_graph import CapturedGraph
 from opbridge.graph.decisions import decisions_of
-from opbridge.graph.open_lists import SIZES, open_lists
+from opbridge.graph.open_lists import ROWS, SIZES, open_lists
 from opbridge.graph.operators import calls_in
 from opbridge.kernels.triton import operators
 from opbridge.model_support import applying, changed_sources
@@ -221,7 +221,12 @@ def _unrolled(comprehension: Source) -> str:
 def _list_notes(graph: CapturedGraph) -> Iterator[str]:
     """Which outputs are lists in the model."""
     for name, dim in open_lists(graph.structure).items():
-        if dim is None:
+        if dim == ROWS:
+            yield (
+                f"the output '{name}' is a list of containers whose length depends on the inputs: what they hold at "
+                "each of their keys is an output, with the values of all elements"
+            )
+        elif dim is None:
             yield f"the output '{name}' has one row for each element of a list whose length depends on the inputs"
         else:
             yield (

@@ -1,21 +1,38 @@
 """Lists of as many tensors as inputs decide, among what a model returns: an ONNX graph has a fixed number of outputs.
 
 Such a list is two outputs, the tensors joined along the dimension in which they differ, and their sizes there; a list
-of tensors of one shape, or of integers, is one output with a new first dimension.
+of tensors of one shape, or of integers, is one output with a new first dimension. A list of rows, containers that hold
+such tensors at the same places, is such a list for each place.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private import torch_tracing
 
-__all__ = ["METADATA", "SIZES", "OpenList", "as_lists", "open_lists", "replaced", "with_open_lists"]
+__all__ = [
+    "METADATA",
+    "ROWS",
+    "SIZES",
+    "Form",
+    "OpenList",
+    "OpenRows",
+    "as_lists",
+    "open_lists",
+    "replaced",
+    "with_open_lists",
+]
+
+Form = int | Literal["rows"] | None
+"""How a list is joined: along a dimension; as rows, place by place; or stacked, None."""
+
+ROWS: Literal["rows"] = "rows"
 
 SIZES = "sizes"
 """What the name of the output with the sizes ends with."""
@@ -74,22 +91,92 @@ def _unflattened(values: Any, context: Any) -> OpenList:
 pytree.register_pytree_node(OpenList, _flattened, _unflattened)
 
 
-def open_lists(structure: pytree.TreeSpec | None) -> dict[str, int | None]:
-    """Such lists in the structure of what a model returns: their paths, as outputs are named, with the dimensions."""
+class OpenRows:
+    """A list of as many rows as inputs decide, as one row that holds a list at each place.
+
+    Attributes:
+        row: The container, or containers within each other, with an `OpenList` in the place of each tensor.
+    """
+
+    def __init__(self, row: Any) -> None:
+        self.row = row
+
+    @classmethod
+    def of(cls, rows: Sequence[Any], lists: Mapping[str, Form], path: tuple[str, ...]) -> OpenRows:
+        """The form of a list of rows.
+
+        Args:
+            rows: The rows.
+            lists: How the lists at their places are joined, by their paths.
+            path: The path to the list.
+
+        Raises:
+            ValueError: The list is empty, so that dtypes are not known, or does not have this form.
+        """
+        if not rows:
+            raise ValueError("the model returns an empty list, whose elements have no dtypes")
+        return cls(_transposed(list(rows), lists, path))
+
+    def values(self) -> list[Any]:
+        """The rows of the list."""
+        columns, structure = pytree.tree_flatten(self.row, is_leaf=_is_open_list)
+        lists = [each.values() if _is_open_list(each) else None for each in columns]
+        count = next((len(each) for each in lists if each is not None), 0)
+        rows = ([one if of is None else of[at] for one, of in zip(columns, lists, strict=True)] for at in range(count))
+        return [pytree.tree_unflatten(each, structure) for each in rows]
+
+
+def _is_open_list(value: Any) -> bool:
+    return isinstance(value, OpenList)
+
+
+def _transposed(values: list[Any], lists: Mapping[str, Form], path: tuple[str, ...]) -> Any:
+    """What rows hold at a place: a list where that is joined, else a container of what they hold at places in it."""
+    name = torch_tracing.output_name(path)
+    dim = lists.get(name, _NONE)
+    if dim is not _NONE and dim != ROWS:
+        return OpenList.of(values, dim)
+    flattened = [pytree.tree_flatten(each, is_leaf=lambda inner, each=each: inner is not each) for each in values]
+    parts, structure = flattened[0]
+    if any(other != structure for _, other in flattened):
+        raise ValueError("the model returns a list whose elements differ in what they hold")
+    if structure.is_leaf():
+        if isinstance(parts[0], torch.Tensor):
+            raise ValueError(
+                f"the model returns a list whose elements hold tensors for which no output is known: {name!r}"
+            )
+        if any(each != values[0] for each in values):
+            raise ValueError(f"the model returns a list whose elements hold values that differ: {name!r}")
+        return values[0]
+    names = [name for name, _ in torch_tracing.named_children(structure)]
+    columns = zip(*(each for each, _ in flattened), strict=True)
+    new = [_transposed(list(each), lists, (*path, name)) for name, each in zip(names, columns, strict=True)]
+    return pytree.tree_unflatten(new, structure)
+
+
+pytree.register_pytree_node(
+    OpenRows, lambda value: ([value.row], (("",), ROWS)), lambda values, context: OpenRows(next(iter(values)))
+)
+
+
+def open_lists(structure: pytree.TreeSpec | None) -> dict[str, Form]:
+    """Such lists in the structure of what a model returns: their paths, as outputs are named, with their forms."""
     return {} if structure is None else dict(_found(structure, ()))
 
 
-def _found(structure: pytree.TreeSpec, path: tuple[str, ...]) -> Iterator[tuple[str, int | None]]:
+def _found(structure: pytree.TreeSpec, path: tuple[str, ...]) -> Iterator[tuple[str, Form]]:
     if structure.is_leaf():
         return
     if structure.type is OpenList:
         yield torch_tracing.output_name(path), structure.context[1]
         return
+    if structure.type is OpenRows:
+        yield torch_tracing.output_name(path), ROWS
     for name, child in torch_tracing.named_children(structure):
         yield from _found(child, (*path, name))
 
 
-def with_open_lists(returned: Any, lists: Mapping[str, int | None]) -> Any:
+def with_open_lists(returned: Any, lists: Mapping[str, Form]) -> Any:
     """What a model returns, with the lists of these paths in this form.
 
     Args:
@@ -102,9 +189,11 @@ def with_open_lists(returned: Any, lists: Mapping[str, int | None]) -> Any:
     if not lists:
         return returned
 
-    def formed(value: Any, path: tuple[str, ...]) -> OpenList | None:
-        dim = lists.get(torch_tracing.output_name(path), _NONE)
-        return OpenList.of(value, dim) if type(value) in (list, tuple) and dim is not _NONE else None
+    def formed(value: Any, path: tuple[str, ...]) -> OpenList | OpenRows | None:
+        form = lists.get(torch_tracing.output_name(path), _NONE)
+        if type(value) not in (list, tuple) or form is _NONE:
+            return None
+        return OpenRows.of(value, lists, path) if form == ROWS else OpenList.of(value, form)
 
     return replaced(returned, formed)
 
@@ -113,7 +202,7 @@ def as_lists(returned: Any) -> Any:
     """The same with lists again in the place of this form."""
 
     def is_open(value: Any) -> bool:
-        return isinstance(value, OpenList)
+        return isinstance(value, OpenList | OpenRows)
 
     return pytree.tree_map(lambda value: value.values() if is_open(value) else value, returned, is_leaf=is_open)
 
@@ -121,7 +210,9 @@ def as_lists(returned: Any) -> Any:
 _NONE: Any = object()
 
 
-def replaced(value: Any, form: Callable[[Any, tuple[str, ...]], OpenList | None], path: tuple[str, ...] = ()) -> Any:
+def replaced(
+    value: Any, form: Callable[[Any, tuple[str, ...]], OpenList | OpenRows | None], path: tuple[str, ...] = ()
+) -> Any:
     """A tree with other lists; what holds none of them stays the same object.
 
     Args:

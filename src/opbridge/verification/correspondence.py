@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from opbridge.base.wording import counted, listed, sentence
 from opbridge.capture import capture as capture_model
 from opbridge.errors import CaptureError, UsageError
-from opbridge.graph.open_lists import METADATA
+from opbridge.graph.open_lists import METADATA, ROWS, Form
 from opbridge.graph.precision import coarsest, precisions
 from opbridge.graph.values import as_tensor
 from opbridge.verification import dynamic_sizes, exchange
@@ -48,14 +48,14 @@ def _read_inputs(metadata: Mapping[str, str]) -> frozenset[str]:
     return frozenset(name for name in found if isinstance(name, str)) if isinstance(found, list) else frozenset()
 
 
-def _open_lists(metadata: Mapping[str, str]) -> dict[str, int | None]:
+def _open_lists(metadata: Mapping[str, str]) -> dict[str, Form]:
     """The outputs that are lists in the model, by a file's metadata; none where these are not of opbridge."""
     try:
         found = json.loads(metadata.get(METADATA, "{}"))
     except (ValueError, RecursionError):
         return {}
     known = found.items() if isinstance(found, dict) else ()
-    return {name: dim for name, dim in known if dim is None or (type(dim) is int and dim >= 0)}
+    return {name: dim for name, dim in known if dim in (None, ROWS) or (type(dim) is int and dim >= 0)}
 
 
 class Correspondence:

@@ -18,7 +18,7 @@ from opbridge.base.torch_private import torch_tracing
 from opbridge.capture.containers import register_containers
 from opbridge.capture.model_state import ModelState
 from opbridge.errors import OpbridgeError
-from opbridge.graph.open_lists import with_open_lists
+from opbridge.graph.open_lists import Form, with_open_lists
 from opbridge.kernels.triton.eager import running_on_cpu
 
 __all__ = ["Eager", "explain", "failure"]
@@ -43,7 +43,7 @@ class Eager:
         lists: The lists in what it returns of which a file has the joined form; see `opbridge.graph.open_lists`.
     """
 
-    def __init__(self, model: Any, lists: Mapping[str, int | None] | None = None, *, prints: bool = True) -> None:
+    def __init__(self, model: Any, lists: Mapping[str, Form] | None = None, *, prints: bool = True) -> None:
         """Args:
         model: A module, a function or an ExportedProgram.
         lists: The lists in what it returns of which a file has the joined form.

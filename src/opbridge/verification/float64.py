@@ -42,6 +42,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from opbridge.base.torch_private.torch_float64 import in_float64, widened
+from opbridge.graph.open_lists import Form
 from opbridge.verification.compare import Comparison, Tolerance, rms
 from opbridge.verification.eager import Eager, explain
 
@@ -90,7 +91,7 @@ def run_in_float64(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     seed: int,
-    lists: Mapping[str, int | None] | None = None,
+    lists: Mapping[str, Form] | None = None,
 ) -> list[Any]:
     """Runs a model in float64.
 
