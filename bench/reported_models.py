@@ -54,12 +54,14 @@ MODULES = (
     "sizes",
     "more_lists",
     "more_sizes",
+    "containers",
 )
 FORMS = {
     "lists": "forms of lists",
     "sizes": "forms of sizes",
     "more lists": "more forms of lists",
     "more sizes": "more forms of sizes",
+    "containers": "lists of containers",
 }
 TOLERANCES = {torch.float16: 1e-2, torch.bfloat16: 2e-2, torch.float32: 1e-3, torch.float64: 1e-5}
 _WHAT = (
