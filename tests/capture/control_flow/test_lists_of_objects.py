@@ -143,7 +143,25 @@ def of_lists(x: Tensor, lengths: Tensor) -> Any:
     return torch.stack([each[0] for each in found])
 
 
+class Bag:
+    def __init__(self) -> None:
+        self.rows: list[Tensor] = []
+        self.total: Tensor | None = None
+
+    def add(self, row: Tensor) -> None:
+        self.rows.append(row)
+
+
+def list_in_an_object(x: Tensor, lengths: Tensor) -> Any:
+    bag = Bag()
+    for part in x.split(lengths.tolist()):
+        bag.add(part.mean(0))
+    bag.total = torch.stack(bag.rows).sum(0)
+    return bag.total, torch.stack(bag.rows)
+
+
 MODELS = [
+    list_in_an_object,
     changed_sometimes,
     objects,
     instances,

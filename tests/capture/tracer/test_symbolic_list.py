@@ -85,6 +85,23 @@ def test_elements_are_those_of_the_form(kind, become):
     assert values and not values[9:]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda values: values.pop(3),
+        lambda values: values.pop(),
+        lambda values: values.__setitem__(2, torch.zeros(2)),
+        lambda values: values.__delitem__(1),
+    ],
+)
+def test_a_change_where_an_execution_has_held_no_element(change, become):
+    values, expected = become(_forms()["rows"]), _elements(_forms()["rows"])
+    list.clear(values)
+    change(values)
+    change(expected)
+    _same(_elements(values.form), expected)
+
+
 @pytest.mark.parametrize("kind", ["rows", "numbers", "parts"])
 @pytest.mark.parametrize(
     "change",

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from opbridge.capture.tracer.symbolic_list import is_list
 
-__all__ = ["MOST_DEEP", "NotedRows", "RowKind", "is_constant", "parts_of"]
+__all__ = ["MOST_DEEP", "NotedRows", "RowKind", "attributes_of", "is_constant", "parts_of"]
 
 MOST_DEEP = 8
 """In how many rows a value of a row may be."""
@@ -74,7 +74,7 @@ def parts_of(value: Any) -> tuple[RowKind, list[Any]] | None:
     if kind in pytree.SUPPORTED_NODES:
         parts, context = pytree.SUPPORTED_NODES[kind].flatten_fn(value)
         return (RowKind(kind, len(parts), context), list(parts)) if parts else None
-    names = _attributes(value)
+    names = attributes_of(value)
     return (RowKind(kind, len(names), names), [getattr(value, name) for name in names]) if names else None
 
 
@@ -88,7 +88,7 @@ def _is_named(kind: type) -> bool:
     return hasattr(kind, "_make") or kind.__module__ == torch.return_types.__name__
 
 
-def _attributes(value: Any) -> tuple[str, ...]:
+def attributes_of(value: Any) -> tuple[str, ...]:
     """The names of what an object of a class of Python's holds, where that is all that it is; none for any other."""
     kind = type(value)
     if isinstance(value, (torch.nn.Module, type)) or kind.__module__.partition(".")[0] in _NO_ROWS:

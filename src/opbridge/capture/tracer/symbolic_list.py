@@ -107,7 +107,8 @@ class SymbolicList(list[Any]):
             super().__setitem__(index, value)
             return
         form[index]  # which there has to be
-        super().__setitem__(index, value)
+        with _as_far_as_held():
+            super().__setitem__(_held_index(index), value)
         self._become(form.with_element(index, value))
 
     def __delitem__(self, index: Any) -> None:
@@ -116,7 +117,8 @@ class SymbolicList(list[Any]):
             super().__delitem__(index)
             return
         form[index]
-        super().__delitem__(index)
+        with _as_far_as_held():
+            super().__delitem__(_held_index(index))
         self._become(form.without(index))
 
     def __add__(self, other: Any) -> Any:
@@ -159,7 +161,8 @@ class SymbolicList(list[Any]):
         if form is None:
             return super().pop(index)
         element = form[index]
-        super().pop(index)
+        with _as_far_as_held():
+            super().pop(_held_index(index))
         self._become(form.without(index))
         return element
 
@@ -174,6 +177,19 @@ class SymbolicList(list[Any]):
         if form is not None:
             found._become(form)
         return found
+
+
+def _as_far_as_held() -> contextlib.AbstractContextManager[None]:
+    """Within this context, what the list itself holds need not have an element of an index, as its form has it.
+
+    It holds as many as the loop that has filled it had iterations in this execution, and an index may be one from data.
+    """
+    return contextlib.suppress(IndexError)
+
+
+def _held_index(index: Any) -> Any:
+    """The index of an element in what a list itself holds; that of the last one for a symbolic index."""
+    return -1 if type(index) is torch.SymInt else index
 
 
 def is_list(value: Any) -> bool:
