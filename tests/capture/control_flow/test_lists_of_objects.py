@@ -160,7 +160,66 @@ def list_in_an_object(x: Tensor, lengths: Tensor) -> Any:
     return bag.total, torch.stack(bag.rows)
 
 
+class Steps:
+    def __init__(self) -> None:
+        self.hidden, self.steps = torch.zeros(4), 0
+
+    def update(self, x: Tensor) -> None:
+        self.hidden = torch.tanh(self.hidden + x)
+        self.steps += 1
+
+
+class State(Steps):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = 1.0
+
+    def update(self, x: Tensor) -> None:
+        super().update(x * self.scale)
+        self.scale = self.scale * 0.5
+
+
+def numbers_in_an_object(x: Tensor, lengths: Tensor) -> Any:
+    state = State()
+    for part in x.split(lengths.tolist()):
+        state.update(part.mean(0))
+    return state.hidden, torch.tensor(state.steps), torch.tensor(state.scale)
+
+
+def numbers_in_a_dict(x: Tensor, lengths: Tensor) -> Any:
+    state: dict[str, Any] = {"rows": 0, "sum": torch.zeros(4)}
+    for part in x.split(lengths.tolist()):
+        if part.amax() > 0:
+            state["sum"] = state["sum"] * 0.5 + part.mean(0) * state["rows"]
+        state["rows"] += len(part)
+    return state["sum"], torch.tensor(state["rows"])
+
+
+def numbers_in_objects_of_a_list(x: Tensor, lengths: Tensor) -> Any:
+    outer, found = Steps(), []
+    for part in x.split(lengths.tolist()):
+        state = Steps()
+        for row in part:
+            state.update(row)
+            outer.steps += 1
+        found.append(state)
+    return torch.stack([each.hidden * each.steps for each in found]) + outer.steps
+
+
+def one_object_by_two_names(x: Tensor, lengths: Tensor) -> Any:
+    one = other = State()
+    for part in x.split(lengths.tolist()):
+        one.steps += 1
+        other.steps += 2
+        one.hidden = one.hidden + part.mean(0) * other.steps
+    return one.hidden, torch.tensor(one.steps)
+
+
 MODELS = [
+    numbers_in_a_dict,
+    numbers_in_an_object,
+    numbers_in_objects_of_a_list,
+    one_object_by_two_names,
     list_in_an_object,
     changed_sometimes,
     objects,

@@ -1,5 +1,7 @@
 """Python numbers that a loop changes, as in `count += 1`: they become tensors that the loop carries.
 
+So do those in objects and dicts that variables hold, as in `state.steps += 1`.
+
 A run shows that a variable holds another number when Python is at a decision again. In the runs after it, the number
 that the variable holds where an iteration begins is written to a tensor and read from that: a number that data decide.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
@@ -17,9 +19,10 @@ import torch
 from opbridge.base.python_private.comprehensions import hidden_names
 from opbridge.base.python_private.frames import variables
 from opbridge.base.python_private.instructions import by_code, instruction_at, instructions
-from opbridge.base.python_private.loops import iterations
+from opbridge.base.python_private.loops import Iteration, iterations
 from opbridge.base.torch_private.torch_branch_operators import CARRIED
 from opbridge.capture.control_flow.liveness import live_names
+from opbridge.capture.tracer.list_rows import attributes_of
 from opbridge.capture.tracer.loop_summaries import LoopSummary
 
 __all__ = ["CarriedNumbers", "carried", "carry"]
@@ -37,7 +40,7 @@ class CarriedNumbers:
 
     def __init__(self, learned: LoopSummary) -> None:
         self._learned = learned
-        self._held: dict[Hashable, list[tuple[FrameType, dict[str, Any]]]] = {}
+        self._held: dict[Hashable, list[tuple[FrameType, dict[Hashable, Any]]]] = {}
         self._visits: Counter[Hashable] = Counter()
 
     def are_new(self, frames: Iterable[FrameType], place: Hashable, asks: bool) -> bool:
@@ -70,10 +73,33 @@ class CarriedNumbers:
         return is_new
 
 
-def _numbers(frame: FrameType) -> dict[str, Any]:
-    """The numbers that variables of a frame hold and that one iteration of the loop around it passes to the next."""
+def _numbers(frame: FrameType) -> dict[Hashable, Any]:
+    """The numbers that variables of a frame hold and that one iteration of the loop around it passes to the next.
+
+    Those in an object or a dict that a variable holds have its name and their own.
+    """
+    held = variables(frame)
     names = _carried_names(frame.f_code, frame.f_lasti)
-    return {name: value for name, value in variables(frame).items() if name in names and _is_number(value)}
+    found: dict[Hashable, Any] = {name: held[name] for name in names & held.keys() if _is_number(held[name])}
+    for name in _passed_names(frame.f_code, frame.f_lasti) & held.keys():
+        found |= {(name, key): value for key, value in _held_by(held[name]) if _is_number(value)}
+    return found
+
+
+def _held_by(value: Any) -> Iterator[tuple[Hashable, Any]]:
+    """What an object or a dict holds."""
+    if type(value) is dict:
+        yield from value.items()
+    else:
+        yield from ((name, getattr(value, name)) for name in attributes_of(value))
+
+
+def _put(value: Any, name: Any, number: Any) -> None:
+    """Gives an object or a dict another number."""
+    if type(value) is dict:
+        value[name] = number
+    else:
+        object.__setattr__(value, name, number)
 
 
 def _is_number(value: Any) -> bool:
@@ -91,15 +117,25 @@ def _is_same(one: Any, other: Any) -> bool:
 def _carried_names(code: CodeType, offset: int) -> frozenset[str]:
     """The variables that an iteration of a loop around an instruction writes, and that a later one may read."""
     found: set[str] = set()
-    for iteration in iterations(code):
-        if iteration.first <= offset <= iteration.last + 20:
-            written = {
-                each.value
-                for each in instructions(code)
-                if iteration.first <= each.offset <= iteration.last and each.name in ("STORE_FAST", "STORE_DEREF")
-            }
-            found |= written & live_names(code, iteration.last)
+    for iteration in _around(code, offset):
+        written = {
+            each.value
+            for each in instructions(code)
+            if iteration.first <= each.offset <= iteration.last and each.name in ("STORE_FAST", "STORE_DEREF")
+        }
+        found |= written & live_names(code, iteration.last)
     return frozenset(found)
+
+
+@functools.cache
+def _passed_names(code: CodeType, offset: int) -> frozenset[str]:
+    """The variables that a later iteration of a loop around an instruction may read as an earlier one has left them."""
+    return frozenset(name for each in _around(code, offset) for name in live_names(code, each.last))
+
+
+def _around(code: CodeType, offset: int) -> list[Iteration]:
+    """The iterations of the loops around an instruction."""
+    return [each for each in iterations(code) if each.first <= offset <= each.last + 20]
 
 
 @by_code
@@ -108,14 +144,14 @@ def _heads(code: CodeType) -> frozenset[int]:
     return frozenset(each.line for each in iterations(code) if each.line is not None)
 
 
-def carry(frame: FrameType, names: Iterable[str], tensors: dict[int, tuple[Any, torch.Tensor]]) -> None:
+def carry(frame: FrameType, names: Iterable[Hashable], tensors: dict[int, tuple[Any, torch.Tensor]]) -> None:
     """Where an iteration of a loop begins, has the numbers of some variables read from tensors.
 
     It is called by a trace function, after which Python takes the variables from `f_locals`.
 
     Args:
         frame: The frame of the loop.
-        names: The variables.
+        names: The variables; for a number in an object or a dict, the variable and the name of the number.
         tensors: Gets each number, with the tensor that it is read from, by the identity of the number.
     """
     if frame.f_lineno not in _heads(frame.f_code) or hidden_names(frame.f_code, frame.f_lasti):
@@ -123,11 +159,17 @@ def carry(frame: FrameType, names: Iterable[str], tensors: dict[int, tuple[Any, 
     held, next_one = frame.f_locals, instruction_at(frame.f_code, frame.f_lasti)
     live = live_names(frame.f_code, frame.f_lasti) | {next_one.value}
     for name in names:
-        number = held.get(name)
-        if name in live and _is_number(number):  # what nothing reads any more is not told from path to path
-            tensor = CARRIED(number, isinstance(number, (float, torch.SymFloat)))
-            held[name] = read = tensor.item()
-            tensors[id(read)] = read, tensor
+        variable, *key = name if isinstance(name, tuple) else (name,)
+        if variable not in live or variable not in held:  # what nothing reads any more is not told from path to path
+            continue
+        of = dict(_held_by(held[variable])) if key else held
+        number = of.get(key[0] if key else variable)
+        if not _is_number(number):
+            continue
+        tensor = CARRIED(number, isinstance(number, (float, torch.SymFloat)))
+        read = tensor.item()
+        _put(held[variable] if key else held, key[0] if key else variable, read)
+        tensors[id(read)] = read, tensor
 
 
 def carried(number: Any, floating: bool) -> torch.Tensor:

@@ -56,12 +56,12 @@ class IterationCounter:
 
     def __init__(
         self,
-        numbers: Mapping[CodeType, Iterable[str]],
+        numbers: Mapping[CodeType, Iterable[Hashable]],
         begun: Callable[[FrameType], bool] = lambda frame: True,
     ) -> None:
         self._begun = begun
         # By identity, as Python hashes all that a code object holds: each with the code, which keeps its identity.
-        self._numbers = {id(code): (code, tuple(sorted(names))) for code, names in numbers.items()}
+        self._numbers = {id(code): (code, tuple(sorted(names, key=str))) for code, names in numbers.items()}
         self.carried: dict[int, tuple[Any, torch.Tensor]] = {}
         self._counts: dict[FrameType, Counter[int]] = {}
         self._ignored: dict[int, CodeType] = {}  # by identity too

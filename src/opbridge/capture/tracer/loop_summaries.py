@@ -79,7 +79,8 @@ class LoopSummary:
 
     Attributes:
         lists: The lists to which iterations append, by their places.
-        numbers: The variables of a function that hold another number in each iteration of a loop.
+        numbers: The variables of a function that hold another number in each iteration of a loop; for a number in an
+            object or a dict, the variable with the name of the number.
         asked_again: The loops that no sequence counts, by the place of their first decision: in which of the frames
             there they run, and their first and last instruction.
         first_answer: What a decision is answered that no run has come to yet.
@@ -98,7 +99,7 @@ class LoopSummary:
     """
 
     lists: dict[Hashable, ListSummary] = field(default_factory=dict)
-    numbers: dict[CodeType, set[str]] = field(default_factory=dict)
+    numbers: dict[CodeType, set[Hashable]] = field(default_factory=dict)
     asked_again: dict[Hashable, tuple[int, int, int]] = field(default_factory=dict)
     first_answer: bool = False
     carries_numbers: bool = True
