@@ -6,7 +6,8 @@
 
 The parts are the shards of `opbridge models`. `measure` sweeps those that `whole_families.jsonl` does not have, and
 adds a line for each; the file names the models that did not pass, and all others of a part passed. A model that was
-measured again has a line of its own, and the table counts it beside the first result, not in its place.
+measured again has a line of its own, and the table counts it beside the first result, not in its place; one that passed
+then and fails now is named below the table.
 """
 
 from __future__ import annotations
@@ -91,8 +92,8 @@ class Measured:
 
     @property
     def failing(self) -> list[str]:
-        """The models that do not pass now, sorted."""
-        return sorted(name for name in self.failed if not self.passes(name))
+        """The models that do not pass now, sorted: those that passed and did not when measured again among them."""
+        return sorted(name for name in {*self.failed, *self.since} if not self.passes(name))
 
     @property
     def mended(self) -> list[str]:
