@@ -136,6 +136,13 @@ def nested(x: Tensor, lengths: Tensor) -> Any:
     )
 
 
+def in_tuples(x: Tensor, lengths: Tensor) -> Any:
+    found = [(part.amax(), {"mean": part.mean(0)}) for part in x.split(lengths.tolist())]
+    for score, each in found:
+        each["mean"] = each["mean"] * score
+    return torch.stack([each["mean"] for _, each in found])
+
+
 def of_lists(x: Tensor, lengths: Tensor) -> Any:
     found = [[part.mean(0), part.amax()] for part in x.split(lengths.tolist())]
     for each in found:
@@ -232,6 +239,7 @@ MODELS = [
     changed_in_a_loop,
     nested,
     of_lists,
+    in_tuples,
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import enum
 from typing import Any, NamedTuple
 
 import pytest
@@ -96,7 +97,21 @@ def test_an_object_with_its_own_assignment_is_made_again() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [_ONE, 3, "text", None, (), [], {}, nn.Linear(2, 2), Plain, object(), torch.float32, range(3)],
+    [
+        _ONE,
+        3,
+        "text",
+        None,
+        enum.Enum("Kind", "A").A,
+        (),
+        [],
+        {},
+        nn.Linear(2, 2),
+        Plain,
+        object(),
+        torch.float32,
+        range(3),
+    ],
     ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_row(value: Any) -> None:
@@ -109,7 +124,7 @@ def test_rows_of_other_keys_are_of_another_kind() -> None:
     assert all(kinds[0] != each for each in (kinds[1], *kinds[3:]))
 
 
-@pytest.mark.parametrize("value", ["a", True, 0.5, None, torch.int64, torch.device("cpu")])
+@pytest.mark.parametrize("value", ["a", True, 0.5, None, enum.Enum("Kind", "A").A, torch.int64, torch.device("cpu")])
 def test_constants(value: Any) -> None:
     assert is_constant(value)
 
@@ -143,6 +158,14 @@ def test_a_change_of_what_is_in_a_row_is_seen() -> None:
     rows.note_again(outer)
     assert rows.are_unchanged()
     outer.append(4)
+    assert not rows.are_unchanged()
+
+
+def test_a_change_of_what_is_in_a_tuple_is_seen() -> None:
+    rows, inner = NotedRows(), {"x": _ONE}
+    for each in ((3, inner), (3, 4)):
+        rows.note(each)
+    inner["x"] = _OTHER
     assert not rows.are_unchanged()
 
 

@@ -57,7 +57,7 @@ class Zipped(SizedSequence):
 
     @property
     def has_modifiable_rows(self) -> bool:
-        return self.kind.is_modifiable
+        return self.kind.is_modifiable or any(each.has_modifiable_rows for each in self.sequences)
 
     def gone_over(self) -> list[Unmodified]:
         return [found for each in self.sequences for found in each.gone_over()]
@@ -77,7 +77,7 @@ class Zipped(SizedSequence):
 
     def _row(self, elements: Sequence[Any]) -> Any:
         found = self.kind.row(elements)
-        if (loops := active_loops()) is not None:
+        if self.has_modifiable_rows and (loops := active_loops()) is not None:
             loops.lists.rows.note(found)
         return found
 

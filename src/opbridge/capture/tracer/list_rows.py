@@ -7,6 +7,7 @@ is made anew of these. So a row must hold the same as long as its list is read: 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ __all__ = ["MOST_DEEP", "NotedRows", "RowKind", "attributes_of", "is_constant", 
 MOST_DEEP = 8
 """In how many rows a value of a row may be."""
 
-_CONSTANTS = (str, bool, float, type(None), torch.dtype, torch.device)
+_CONSTANTS = (str, bool, float, type(None), enum.Enum, torch.dtype, torch.device)
 _NO_ROWS = ("torch", "opbridge", "sympy")
 """The packages of which an object is a value by itself, such as a symbolic size."""
 
@@ -91,7 +92,7 @@ def _is_named(kind: type) -> bool:
 def attributes_of(value: Any) -> tuple[str, ...]:
     """The names of what an object of a class of Python's holds, where that is all that it is; none for any other."""
     kind = type(value)
-    if isinstance(value, (torch.nn.Module, type)) or kind.__module__.partition(".")[0] in _NO_ROWS:
+    if isinstance(value, (torch.nn.Module, enum.Enum, type)) or kind.__module__.partition(".")[0] in _NO_ROWS:
         return ()
     if not all(base is object or base.__flags__ & _PYTHON_CLASS for base in kind.__mro__):
         return ()
@@ -109,13 +110,12 @@ class NotedRows:
 
     def note(self, value: Any) -> None:
         """Notes what a row holds, unless that is noted; any other value is not looked at."""
-        found = parts_of(value) if id(value) not in self._rows else None
-        if found is not None and found[0].is_modifiable:
+        if id(value) not in self._rows and any(kind.is_modifiable for _, kind in _rows_in(value)):
             self._rows[id(value)] = value, _leaves(value)
 
     def note_again(self, value: Any) -> None:
         """Notes what a row holds now, in the place of what is noted of it, and of rows in it."""
-        for row in _rows_in(value):
+        for row, _ in _rows_in(value):
             self._rows.pop(id(row), None)
         self.note(value)
 
@@ -129,11 +129,11 @@ class NotedRows:
         return all(_is_same(held, _leaves(row)) for row, held in self._rows.values())
 
 
-def _rows_in(value: Any, depth: int = 0) -> Iterator[Any]:
-    """A row, and the rows that it holds."""
+def _rows_in(value: Any, depth: int = 0) -> Iterator[tuple[Any, RowKind]]:
+    """A row, and the rows that it holds, each with its kind."""
     found = parts_of(value) if depth < MOST_DEEP else None
     if found is not None:
-        yield value
+        yield value, found[0]
         for part in found[1]:
             yield from _rows_in(part, depth + 1)
 
