@@ -12,6 +12,7 @@ Checked on CPython 3.11, 3.12 and 3.13.
 | comprehensions | comprehensions that run as Python compiles them |
 | loops | the loops of a function, and where their iterations begin |
 | frames | the variables of a frame that runs |
+| attributes | what an object holds, in its dictionary and in slots |
 | syntax | functions that are compiled again from a changed syntax tree |
 | lookups | the list, dict or set in which an instruction looks something up |
 | short_circuits | truth values that `and` and `or` ask for, and that do not matter |

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from types import CodeType, FrameType
 from typing import Any
 
@@ -22,7 +22,7 @@ from opbridge.base.python_private.instructions import by_code, instruction_at, i
 from opbridge.base.python_private.loops import Iteration, iterations
 from opbridge.base.torch_private.torch_branch_operators import CARRIED
 from opbridge.capture.control_flow.liveness import live_names
-from opbridge.capture.tracer.list_rows import attributes_of
+from opbridge.capture.tracer.list_rows import attributes_of_object
 from opbridge.capture.tracer.loop_summaries import LoopSummary
 
 __all__ = ["CarriedNumbers", "carried", "carry"]
@@ -82,16 +82,13 @@ def _numbers(frame: FrameType) -> dict[Hashable, Any]:
     names = _carried_names(frame.f_code, frame.f_lasti)
     found: dict[Hashable, Any] = {name: held[name] for name in names & held.keys() if _is_number(held[name])}
     for name in _passed_names(frame.f_code, frame.f_lasti) & held.keys():
-        found |= {(name, key): value for key, value in _held_by(held[name]) if _is_number(value)}
+        found |= {(name, key): value for key, value in _held_by(held[name]).items() if _is_number(value)}
     return found
 
 
-def _held_by(value: Any) -> Iterator[tuple[Hashable, Any]]:
+def _held_by(value: Any) -> dict[Any, Any]:
     """What an object or a dict holds."""
-    if type(value) is dict:
-        yield from value.items()
-    else:
-        yield from ((name, getattr(value, name)) for name in attributes_of(value))
+    return value if type(value) is dict else attributes_of_object(value)
 
 
 def _put(value: Any, name: Any, number: Any) -> None:
@@ -162,7 +159,7 @@ def carry(frame: FrameType, names: Iterable[Hashable], tensors: dict[int, tuple[
         variable, *key = name if isinstance(name, tuple) else (name,)
         if variable not in live or variable not in held:  # what nothing reads any more is not told from path to path
             continue
-        of = dict(_held_by(held[variable])) if key else held
+        of = _held_by(held[variable]) if key else held
         number = of.get(key[0] if key else variable)
         if not _is_number(number):
             continue

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import types
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from opbridge.base.python_private.attributes import attributes, is_of_python
 from opbridge.base.torch_private import torch_sizes
 from opbridge.base.torch_private.torch_decisions import attributes_of, symbols_of
 from opbridge.capture.control_flow.program_points import is_the_models
@@ -139,12 +140,12 @@ class StateFingerprint:
 
     def _held(self, value: Any, depth: int) -> Hashable:
         """What a container or an object holds."""
-        attributes = dict(_attributes(value))
+        own = dict(attributes(value))
         elements: Hashable = None
         if isinstance(value, Mapping):
             items = list(value.items())
             elements = tuple((self.of(key, depth), self.of(item, depth)) for key, item in items)
-            attributes = {name: held for name, held in attributes.items() if not any(held is item for _, item in items)}
+            own = {name: held for name, held in own.items() if not any(held is item for _, item in items)}
         elif isinstance(value, (list, tuple, deque)):
             is_plain = is_list(value) or type(value) is tuple
             elements = self._all(self._elements(value) if is_plain else value, depth)
@@ -153,34 +154,12 @@ class StateFingerprint:
                 elements = frozenset(self.of(each) for each in value)
             else:
                 self.is_opaque, elements = True, len(value)
-        elif any(base is not object and not _is_of_python(base) for base in type(value).__mro__):
+        elif any(base is not object and not is_of_python(base) for base in type(value).__mro__):
             self.is_opaque = True
-        return elements, tuple((name, self.of(held, depth)) for name, held in attributes.items())
+        return elements, tuple((name, self.of(held, depth)) for name, held in own.items())
 
     def _all(self, values: Iterable[Any], depth: int) -> Hashable:
         return tuple(self.of(each, depth) for each in values)
-
-
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """The attributes of an object, in its dictionary and in slots."""
-    held = getattr(value, "__dict__", None)
-    if isinstance(held, dict):
-        yield from list(held.items())
-    for kind in type(value).__mro__:
-        names = vars(kind).get("__slots__", ())
-        for name in (names,) if isinstance(names, str) else names:
-            try:
-                yield name, getattr(value, name)
-            except AttributeError:  # it has no value
-                continue
-
-
-_HEAP_TYPE = 1 << 9
-"""The flag of a class that a `class` statement makes: what its objects hold are attributes."""
-
-
-def _is_of_python(kind: type) -> bool:
-    return bool(kind.__flags__ & _HEAP_TYPE)
 
 
 def identities_of(leaves: Iterable[Any]) -> tuple[int, ...]:

@@ -14,12 +14,9 @@ import torch
 from opbridge.base.python_private.frames import variables
 from opbridge.base.torch_private import torch_sizes
 from opbridge.capture.tracer.list_instructions import elements_read
-from opbridge.capture.tracer.list_rows import attributes_of
+from opbridge.capture.tracer.list_rows import attributes_of_object
 from opbridge.capture.tracer.loop_summaries import ListSummary
 from opbridge.capture.tracer.symbolic_list import is_list
-
-_MOST_IN_OBJECT = 1024
-"""A longer list in an object, such as a vocabulary, is not followed."""
 
 __all__ = [
     "AppendOnlyList",
@@ -29,6 +26,9 @@ __all__ = [
     "held_in",
     "sum_of_parts",
 ]
+
+_MOST_IN_OBJECT = 1024
+"""A longer list in an object, such as a vocabulary, is not followed."""
 
 
 class Iterations(Protocol):
@@ -335,7 +335,5 @@ def held_in(frame: FrameType) -> Iterator[tuple[Hashable, list[Any] | tuple[Any,
         elif type(value) is dict:
             yield from (((name, key), each) for key, each in value.items() if is_list(each))
         else:
-            attributes = ((key, getattr(value, key)) for key in attributes_of(value))
-            yield from (
-                ((name, key), each) for key, each in attributes if is_list(each) and len(each) < _MOST_IN_OBJECT
-            )
+            found = attributes_of_object(value).items()
+            yield from (((name, key), each) for key, each in found if is_list(each) and len(each) < _MOST_IN_OBJECT)

@@ -16,9 +16,10 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from opbridge.base.python_private.attributes import attributes, is_of_python
 from opbridge.capture.tracer.symbolic_list import is_list
 
-__all__ = ["MOST_DEEP", "NotedRows", "RowKind", "attributes_of", "is_constant", "parts_of"]
+__all__ = ["MOST_DEEP", "NotedRows", "RowKind", "attributes_of_object", "is_constant", "parts_of"]
 
 MOST_DEEP = 8
 """In how many rows a value of a row may be."""
@@ -26,9 +27,6 @@ MOST_DEEP = 8
 _CONSTANTS = (str, bool, float, type(None), enum.Enum, torch.dtype, torch.device)
 _NO_ROWS = ("torch", "opbridge", "sympy")
 """The packages of which an object is a value by itself, such as a symbolic size."""
-
-_PYTHON_CLASS = 1 << 9
-"""The flag of a class that a `class` statement makes."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +73,8 @@ def parts_of(value: Any) -> tuple[RowKind, list[Any]] | None:
     if kind in pytree.SUPPORTED_NODES:
         parts, context = pytree.SUPPORTED_NODES[kind].flatten_fn(value)
         return (RowKind(kind, len(parts), context), list(parts)) if parts else None
-    names = attributes_of(value)
-    return (RowKind(kind, len(names), names), [getattr(value, name) for name in names]) if names else None
+    held = attributes_of_object(value)
+    return (RowKind(kind, len(held), tuple(held)), list(held.values())) if held else None
 
 
 def is_constant(value: Any) -> bool:
@@ -89,17 +87,17 @@ def _is_named(kind: type) -> bool:
     return hasattr(kind, "_make") or kind.__module__ == torch.return_types.__name__
 
 
-def attributes_of(value: Any) -> tuple[str, ...]:
-    """The names of what an object of a class of Python's holds, where that is all that it is; none for any other."""
+def attributes_of_object(value: Any) -> dict[str, Any]:
+    """What an object of a class of Python's holds, by its names, where that is all that it is; none of any other."""
     kind = type(value)
     if isinstance(value, (torch.nn.Module, enum.Enum, type)) or kind.__module__.partition(".")[0] in _NO_ROWS:
-        return ()
-    if not all(base is object or base.__flags__ & _PYTHON_CLASS for base in kind.__mro__):
-        return ()
-    if any(vars(base).get("__slots__") for base in kind.__mro__):
-        fields = [each.name for each in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
-        return () if hasattr(value, "__dict__") else tuple(name for name in fields if hasattr(value, name))
-    return tuple(getattr(value, "__dict__", ()))
+        return {}
+    if not all(base is object or is_of_python(base) for base in kind.__mro__):
+        return {}
+    has_slots = any(vars(base).get("__slots__") for base in kind.__mro__)
+    if has_slots and (hasattr(value, "__dict__") or not dataclasses.is_dataclass(value)):
+        return {}
+    return {name: held for name, held in attributes(value) if not name.startswith("__")}
 
 
 class NotedRows:

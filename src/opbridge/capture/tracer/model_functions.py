@@ -107,9 +107,7 @@ def _of_models(packages: set[str]) -> set[str]:
 def _within(value: Any, seen: set[int]) -> Iterator[types.FunctionType]:
     """A function, and those that it is wrapped around, of the model."""
     # By type alone: a package that is to be imported at its first use has attributes of every name.
-    if type(value) in (staticmethod, classmethod):
-        value = value.__func__
-    elif type(value) is types.MethodType:
+    if type(value) in (staticmethod, classmethod, types.MethodType):
         value = value.__func__
     elif type(value) in (functools.partial, property):
         value = value.func if type(value) is functools.partial else value.fget
